@@ -27,6 +27,7 @@ enum class RandomPurpose : uint8_t {
   cross_attention_output_dropout,
   mlp_activation_dropout,
   final_dropout,
+  augmentation,
 };
 
 /// Names one stream of random bits. Random numbers are stateless: the number of an element is a

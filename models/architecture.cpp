@@ -10,7 +10,7 @@ namespace tessera {
 namespace {
 
 // clang-format off
-constexpr std::array<Architecture, 10> kArchitectures = {{
+constexpr std::array<Architecture, 11> kArchitectures = {{
     // Radford et al., "Language Models are Unsupervised Multitask Learners", 2019.
     {.kind = ModelKind::gpt2, .name = "gpt2", .display_name = "GPT-2",
      .summary = "a decoder that predicts the next token",
@@ -61,6 +61,12 @@ constexpr std::array<Architecture, 10> kArchitectures = {{
     {.kind = ModelKind::t5, .name = "t5", .display_name = "T5",
      .summary = "an encoder-decoder with RMSNorm and relative positions",
      .pretraining = Objective::seq2seq, .cross_attention = true, .inner_dropout = true},
+    // Dosovitskiy et al., "An Image is Worth 16x16 Words: Transformers for Image Recognition at
+    // Scale", 2021.
+    {.kind = ModelKind::vit, .name = "vit", .display_name = "ViT",
+     .summary = "an encoder of the patches of an image, which it classifies",
+     .pretraining = Objective::classification,
+     .pooler = Pooler::none, .classification = true, .images = true},
 }};
 // clang-format on
 
@@ -127,6 +133,7 @@ ModelTraits traits_of(const ModelConfig& config) {
   const bool embeds = traits.objective == Objective::embedding;
   traits.texts_of_sample = embeds ? (config.hard_negatives ? 3 : 2) : 0;
   traits.row_length = config.seq_length * (embeds ? traits.texts_of_sample : 1);
+  traits.patch_width = config.has_images() ? config.patch_width() : 0;
   traits.source_length = architecture.cross_attention ? config.resolved_source_length() : 0;
   traits.special_tokens = architecture.special_tokens;
   traits.head_transform = traits.token_labels ? architecture.pooler == Pooler::norm
@@ -153,6 +160,7 @@ void apply_preset(ModelConfig& config, ModelKind kind) {
   config.window_pattern = defaults.window_pattern;
   config.tie_embeddings = defaults.tie_embeddings;
   config.scaled_logits = defaults.scaled_logits;
+  config.patch_size = kind == ModelKind::vit ? 16 : 0;
   switch (kind) {
     case ModelKind::gpt2:
     case ModelKind::encoder_decoder:
@@ -183,6 +191,10 @@ void apply_preset(ModelConfig& config, ModelKind kind) {
       config.positions = Positions::relative;
       config.attention_scale = 1.0;
       config.scaled_logits = true;
+      break;
+    case ModelKind::vit:
+      config.norm_eps = 1e-12;
+      config.activation = Activation::gelu;
       break;
     case ModelKind::llama:
     case ModelKind::mistral:

@@ -9,9 +9,9 @@
 
 namespace tessera {
 
-/// How a head for documents pools the hidden state of the first token: tanh(dense(x)) as in BERT,
-/// or norm(gelu(dense(x))) as in ModernBERT.
-enum class Pooler : uint8_t { tanh, norm };
+/// How a head for documents transforms their pooled hidden state: tanh(dense(x)) as in BERT,
+/// norm(gelu(dense(x))) as in ModernBERT, or not at all.
+enum class Pooler : uint8_t { tanh, norm, none };
 
 /// An architecture described as data. The layers in models/ read this table and the ModelConfig;
 /// only models/ and launch/huggingface know which architecture a model has.
@@ -31,6 +31,7 @@ struct Architecture {
   bool classification = false;        ///< allow a model.head other than pretraining
   bool special_tokens = false;        ///< each text has a start and an end token
   bool cross_attention = false;       ///< an encoder of a source text beside the decoder
+  bool images = false;                ///< tokens are patches of images
   bool inner_dropout = false;  ///< dropout also within the MLP and after the last norm of a stack
   int64_t min_seq_length = 1;  ///< room for the special tokens and some text
 };
@@ -69,6 +70,7 @@ struct ModelTraits {
   /// negatives, 3. 0 for other objectives.
   int64_t texts_of_sample;
   int64_t row_length;     ///< the most tokens of a row of a batch
+  int64_t patch_width;    ///< numbers of a token that is a patch of an image; 0: tokens are ids
   int64_t source_length;  ///< the most source tokens of a row; 0: the model has no encoder beside
                           ///< its decoder
   bool special_tokens;    ///< see Architecture::special_tokens

@@ -65,6 +65,13 @@ StackSpec stack_of(const ModelConfig& config) {
   return stack;
 }
 
+/// The ids (1, N) of a batch, or its patches (1, N, D).
+Tensor input_of(const TokenBatch& batch) {
+  const Tensor& patches = batch.patches;
+  if (!patches.defined()) return batch.tokens.view({1, batch.num_tokens()});
+  return patches.view({1, patches.dim(0), patches.dim(1)});
+}
+
 }  // namespace
 
 Model::Model(const ModelConfig& config, ParameterStore& store, Communicator& tp)
@@ -98,9 +105,9 @@ Tensor Model::hidden_states(const StepContext& ctx, const TokenBatch& batch) {
   const EncodedSource* source =
       encoder_ ? &encoder_->forward(ctx, batch.source, batch.documents) : nullptr;
   const Shape row = {1, batch.num_tokens()};
-  const Tensor types = config_.token_types > 0 ? batch.token_types.view(row) : Tensor();
-  const Tensor x =
-      embeddings_->forward(ctx, batch.tokens.view(row), batch.positions.view(row), types);
+  const bool has_types = config_.resolved_token_types() > 0;
+  const Tensor types = has_types ? batch.token_types.view(row) : Tensor();
+  const Tensor x = embeddings_->forward(ctx, input_of(batch), batch.positions.view(row), types);
   const Tensor y = transformer_->forward(ctx, x, mask_of(batch), batch.positions, source);
   return y.view({y.dim(1), y.dim(2)});
 }

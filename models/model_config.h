@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/ops/activation.h"
 #include "core/ops/rotary.h"
@@ -20,7 +21,8 @@ enum class ModelKind : uint8_t {
   roberta,
   modernbert,
   encoder_decoder,
-  t5
+  t5,
+  vit
 };
 
 /// What a model learns to predict: the next token, masked tokens (with model.next_sentence also
@@ -75,12 +77,19 @@ struct ModelConfig {
   int64_t num_decoder_layers = 0;  ///< of an encoder–decoder; 0: num_layers
   int64_t hidden_size = 128;
   int64_t num_heads = 4;
-  int64_t num_kv_heads = 0;        ///< 0: num_heads; see resolved_kv_heads()
-  int64_t head_dim = 0;            ///< 0: hidden_size / num_heads; see resolved_head_dim()
-  int64_t mlp_size = 0;            ///< 0: see resolved_mlp_size()
-  int64_t seq_length = 128;        ///< of an encoder–decoder: of its targets
-  int64_t source_length = 0;       ///< of an encoder–decoder's sources; 0: seq_length
-  int64_t vocab_size = 0;          ///< the tokenizer's, unless given
+  int64_t num_kv_heads = 0;   ///< 0: num_heads; see resolved_kv_heads()
+  int64_t head_dim = 0;       ///< 0: hidden_size / num_heads; see resolved_head_dim()
+  int64_t mlp_size = 0;       ///< 0: see resolved_mlp_size()
+  int64_t seq_length = 128;   ///< of an encoder–decoder: of its targets
+  int64_t source_length = 0;  ///< of an encoder–decoder's sources; 0: seq_length
+  int64_t vocab_size = 0;     ///< the tokenizer's, unless given
+  int64_t image_size = 0;     ///< of images: rows and columns of pixels
+  int64_t patch_size = 0;     ///< of images: rows and columns of a patch; 0: texts
+  int64_t num_channels = 0;   ///< of images: numbers of a pixel
+  /// Of images: a pixel's number in [0, 1] becomes (number − mean) / std. One for each channel, or
+  /// one for all.
+  std::vector<double> image_mean = {0.5};
+  std::vector<double> image_std = {0.5};
   double dropout = 0.0;            ///< after the embeddings and before each residual sum
   double attention_dropout = 0.0;  ///< on the attention weights
   Bias bias = Bias::all;
@@ -130,6 +139,23 @@ struct ModelConfig {
   double resolved_attention_scale() const {
     if (attention_scale != 0.0) return attention_scale;
     return 1.0 / std::sqrt(static_cast<double>(resolved_head_dim()));
+  }
+  /// Whether the model sees images instead of texts.
+  bool has_images() const { return patch_size > 0; }
+  int64_t num_patches() const {
+    const int64_t side = patch_size == 0 ? 0 : image_size / patch_size;
+    return side * side;
+  }
+  /// Numbers of a patch.
+  int64_t patch_width() const { return patch_size * patch_size * num_channels; }
+  /// Whether a token before the patches of an image is what a head sees of it.
+  bool has_class_token() const { return has_images() && classifier_pooling == Pooling::cls; }
+  /// Tokens of an image.
+  int64_t image_tokens() const { return num_patches() + (has_class_token() ? 1 : 0); }
+  /// Rows of the token type embedding. Those of images are the class token and what is added to
+  /// each patch, the bias of their projection.
+  int64_t resolved_token_types() const {
+    return has_images() ? (has_class_token() ? 2 : 1) : token_types;
   }
   int64_t attention_size() const {
     return num_heads * resolved_head_dim();

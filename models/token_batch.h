@@ -21,8 +21,8 @@ struct SourceTokens {
 
 /// One micro-batch of a data rank: the tokens of up to `sequences` rows of up to `seq_length`
 /// tokens, concatenated without padding. The N tokens form S documents; tokens attend only within
-/// their document. All tensors are on the model's device, and int32 except label_values. N, S and M
-/// may be 0.
+/// their document. All tensors are on the model's device, and int32 except label_values and
+/// patches. N, S and M may be 0.
 struct TokenBatch {
   int64_t sequences = 0;   ///< B
   int64_t seq_length = 0;  ///< T
@@ -41,6 +41,9 @@ struct TokenBatch {
 
   /// The label of each document; kIgnoreTarget: no loss.
   Tensor labels;  // (S)
+  /// Of images, whose tokens are patches: the normalized numbers of each token's patch, in order of
+  /// channel, row and column; 0 for class tokens. D = ModelTraits::patch_width.
+  Tensor patches = {};  // (N, D) fp32
   /// Instead of classes: the numbers that each document's head must predict, of which there are K =
   /// ModelTraits::label_width. Each document then has a row to itself. 0 × 0 if K is 0.
   Tensor label_values;  // (S, K) fp32

@@ -26,6 +26,8 @@ run_target() {
   mkdir -p "$corpus"
   # A few bytes of zstd may legitimately request a window of 128 MiB, which `zstd --long` writes for any text.
   [ "$name" != fuzz_compressed ] || limits+=(-malloc_limit_mb=160)
+  # An image may have 100 million pixels of three bytes.
+  [ "$name" != fuzz_images ] || limits+=(-malloc_limit_mb=400)
   if "$bin/$name" "${limits[@]}" -max_total_time="$seconds" -artifact_prefix="$found/$name-" \
       -print_final_stats=1 "$corpus" "$seeds" >"$found/$name.log" 2>&1; then
     printf '%-30s %s runs, no crash\n' "$name" \

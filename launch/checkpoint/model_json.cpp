@@ -32,6 +32,11 @@ struct JsonWriter {
 ConfigValue config_value(const Json& json) {
   ConfigValue value;
   if (json.is_null()) return value;
+  if (json.is_array()) {
+    value.kind = ConfigValue::Kind::list;
+    for (const Json& item : json) value.items.push_back(config_value(item));
+    return value;
+  }
   value.kind = ConfigValue::Kind::scalar;
   value.quoted = json.is_string();
   value.text = json.is_string() ? json.get<std::string>() : json.dump();

@@ -10,6 +10,7 @@
 #include "launch/cli/support/loaded_model.h"
 #include "launch/cli/support/process.h"
 #include "launch/data/datasets/text_pairs.h"
+#include "launch/data/images/image_dataset.h"
 #include "launch/support/files/folders.h"
 #include "launch/support/files/staged_file.h"
 #include "launch/tools/attention/attention_page.h"
@@ -27,6 +28,7 @@ struct AttentionPageOptions {
   bool ids = false;                  ///< whether the texts are ids
   std::vector<std::string> sources;  ///< instead of texts, of an encoder–decoder
   std::vector<std::string> targets;  ///< of the sources; none: what the model writes
+  std::vector<std::string> images;   ///< instead of texts, of a model of images
   bool pack = false;
   AttentionChoice choice;
   std::string output = "attention";
@@ -84,15 +86,37 @@ std::vector<Sample> samples_of_pairs(const AttentionPageOptions& options,
   return samples;
 }
 
+/// The images of a model of images, in its size.
+std::vector<Pixels> images_for(const AttentionPageOptions& options, const ModelConfig& config) {
+  require(!options.images.empty(),
+          "the model sees images: pass a PNG or JPEG file with --image instead of a text");
+  const ImageEncoder encoder(config);
+  std::vector<Pixels> images;
+  for (const std::string& path : options.images) {
+    encoder.resize(images.emplace_back(read_image_file(path, config.num_channels)));
+  }
+  return images;
+}
+
+AttentionReport report_of(const AttentionPageOptions& options, const LoadedModel& loaded) {
+  const ModelConfig& config = loaded.model->config();
+  if (config.has_images()) {
+    return record_attention(*loaded.model, images_for(options, config), options.choice);
+  }
+  require(options.images.empty(), "--image is for models of images, but this model is a {}",
+          traits_of(config).name);
+  const bool has_source = traits_of(config).source_length > 0;
+  return record_attention(
+      *loaded.model, *loaded.tokenizer,
+      has_source ? samples_of_pairs(options, loaded) : samples_of_texts(options, loaded),
+      options.choice);
+}
+
 void look(const AttentionPageOptions& options, Communicator& world) {
   const LoadedModel loaded = load_model(options.checkpoint, options.devices, world);
   // All ranks see the same texts, so only writing can fail on one rank alone.
   all_alike(world, [&] {
-    const Tokenizer& tokenizer = *loaded.tokenizer;
-    const bool has_source = traits_of(loaded.model->config()).source_length > 0;
-    const std::vector<Sample> samples =
-        has_source ? samples_of_pairs(options, loaded) : samples_of_texts(options, loaded);
-    AttentionReport report = record_attention(*loaded.model, tokenizer, samples, options.choice);
+    AttentionReport report = report_of(options, loaded);
     if (world.rank() != 0) return;
     report.checkpoint = loaded.path.string();
     write_file(options.output + ".json", to_json(report).dump() + "\n");
@@ -105,7 +129,8 @@ void look(const AttentionPageOptions& options, Communicator& world) {
 void add_attention_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<AttentionPageOptions>();
   CLI::App* command = app.add_subcommand(
-      "attention", "Write an HTML page of what each attention head attends to in a text");
+      "attention",
+      "Write an HTML page of what each attention head attends to in a text or an image");
   add_run_argument(*command, options->checkpoint);
   command->add_option("--text", options->texts, "A text; may be repeated")
       ->allow_extra_args(false)
@@ -130,6 +155,15 @@ void add_attention_command(CLI::App& app, int& exit_code) {
       ->type_name("TEXT")
       ->needs("--source");
   command
+      ->add_option("--image", options->images,
+                   "With a model of images, instead of --text: a PNG or JPEG file; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("FILE")
+      ->excludes("--text")
+      ->excludes("--ids")
+      ->excludes("--pack")
+      ->excludes("--source");
+  command
       ->add_option("--layer", options->choice.layers,
                    "Show only this layer, counted from 0; may be repeated")
       ->check(whole_number_from(0))
@@ -149,8 +183,8 @@ void add_attention_command(CLI::App& app, int& exit_code) {
   add_device_options(*command, options->devices);
   command->callback([command, options, &exit_code] {
     options->ids = command->count("--ids") > 0;
-    if (options->texts.empty() && options->sources.empty()) {
-      throw CLI::RequiredError("--text, --ids or --source");
+    if (options->texts.empty() && options->sources.empty() && options->images.empty()) {
+      throw CLI::RequiredError("--text, --ids, --source or --image");
     }
     if (!options->targets.empty() && options->targets.size() != options->sources.size()) {
       throw CLI::ValidationError(

@@ -17,6 +17,7 @@
 #include "launch/cli/support/process.h"
 #include "launch/data/datasets/classification_dataset.h"
 #include "launch/data/datasets/labeled_words.h"
+#include "launch/data/images/image_dataset.h"
 #include "launch/support/text/terminal_text.h"
 #include "launch/tokenizers/id_tokenizer.h"
 #include "launch/tools/predict/predict.h"
@@ -31,7 +32,8 @@ struct ClassifyOptions {
   std::string checkpoint;
   std::string text;
   std::optional<std::string> text_pair;
-  bool ids = false;  ///< whether the texts are ids
+  std::string image;  ///< of a model of images, instead of a text
+  bool ids = false;   ///< whether the texts are ids
   bool truncate = false;
   FileOptions file;  ///< instead of a text
   DeviceOptions devices;
@@ -93,6 +95,7 @@ void classify_file(const ClassifyOptions& options, const LoadedModel& loaded, Co
       return word_prediction(config, *loaded.tokenizer, labels, opened);
     }
     require_objective(config, Objective::classification, loaded.path.string());
+    if (config.has_images()) return image_prediction(config, labels, opened);
     return label_prediction(config, *loaded.tokenizer, labels, opened);
   };
   predict_for_file(loaded, options.file, how, open, world);
@@ -107,6 +110,26 @@ void classify(const ClassifyOptions& options, Communicator& world) {
     const ModelConfig& config = loaded.model->config();
     if (traits_of(config).token_labels) return label_words(options, loaded, world);
     require_objective(config, Objective::classification, loaded.path.string());
+    require(
+        config.has_images() || options.image.empty(),
+        "--image is for a model of images, but the model of {} sees texts: give one with --text",
+        loaded.path.string());
+    require(!config.has_images() || !options.image.empty(),
+            "the model of {} classifies images: give one with --image, or a set of them with "
+            "--input",
+            loaded.path.string());
+    if (config.has_images()) {
+      const ImageEncoder encoder(config);
+      Pixels pixels = read_image_file(options.image, config.num_channels);
+      encoder.resize(pixels);
+      Sample sample;
+      encoder.encode(pixels, sample);
+      const std::vector<double> values = predict_labels(*loaded.model, {&sample, 1})[0];
+      if (world.rank() == 0) {
+        print(values, config, names_of_labels(loaded.extra, config.num_labels));
+      }
+      return;
+    }
     require(!options.text_pair || config.token_types != 1,
             "--text-pair needs a model with 2 token types, but the model of {} has 1",
             loaded.path.string());
@@ -129,7 +152,7 @@ void classify(const ClassifyOptions& options, Communicator& world) {
 void add_classify_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<ClassifyOptions>();
   CLI::App* command =
-      app.add_subcommand("classify", "Classify a text, or all of a file, with a fine-tuned BERT");
+      app.add_subcommand("classify", "Classify a text or an image, or all of a file");
   add_run_argument(*command, options->checkpoint);
   command->add_option("--text", options->text, "The text")->type_name("TEXT");
   add_ids_option(*command, options->text, "--text");
@@ -141,9 +164,18 @@ void add_classify_command(CLI::App& app, int& exit_code) {
   command->get_option("--text-pair")->excludes(command->get_option("--input"));
   command->add_flag("--truncate", options->truncate,
                     "Truncate texts that are too long for the model");
+  CLI::Option* const image =
+      command
+          ->add_option("--image", options->image,
+                       "The PNG or JPEG file of an image, for a model of images; --input is then a "
+                       "set of images, as in data.train")
+          ->type_name("FILE");
+  for (const char* other : {"--text", "--ids", "--text-pair", "--input", "--truncate"}) {
+    image->excludes(command->get_option(other));
+  }
   add_device_options(*command, options->devices);
   command->callback([command, options, &exit_code] {
-    options->ids = has_ids_or_file(*command, options->file, "--text");
+    options->ids = options->image.empty() && has_ids_or_file(*command, options->file, "--text");
     exit_code = run_on_ranks(command_line_of(*command),
                              [&](Communicator& world) { classify(*options, world); });
   });

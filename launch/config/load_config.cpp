@@ -99,6 +99,7 @@ class Loader {
         if (key.derived || from_checkpoint) config_.automatic.insert(section.name + "." + key.name);
       }
     }
+    if (config_.model.has_images()) config_.automatic.insert("model.seq_length");
     return finish_changes();
   }
 

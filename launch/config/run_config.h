@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/dtype.h"
+#include "launch/config/augmentation_options.h"
 #include "launch/config/data_blend.h"
 #include "launch/config/masking_options.h"
 #include "launch/config/span_corruption_options.h"
@@ -146,6 +147,7 @@ struct RunConfig {
   DataSection data;
   MaskingOptions mlm;                     ///< masked LM
   SpanCorruptionOptions span_corruption;  ///< encoder–decoders on prepared datasets
+  AugmentationOptions augmentation;       ///< images
   ParallelSection parallel;
   BatchSection batch;
   TrainSection train;

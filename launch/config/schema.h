@@ -104,6 +104,7 @@ void describe(Section& run, auto& field) {
 template <MaybeConst<ModelConfig> Section>
 void describe(Section& model, auto& field) {
   const std::string encoder_decoders = kinds_with(&Architecture::cross_attention, "`");
+  const std::string images = kinds_with(&Architecture::images, "`");
   field("kind", model.kind, OneOf<ModelKind>{model_kinds()},
         "The architecture, which sets the defaults of the keys that say so: " +
             model_kind_summaries() + ".");
@@ -129,14 +130,33 @@ void describe(Section& model, auto& field) {
         "`hidden_size` or, with `gated_mlp`, 8/3 × `hidden_size` rounded up to a multiple of 64.");
   field("seq_length", model.seq_length, IntegerIn{1, 10'000'000},
         "Maximum number of tokens in a sequence; of " + encoder_decoders +
-            ", in a target text. Also the number of learned positions.");
+            ", in a target text. Also the number of learned positions. Of " + images +
+            ", it follows from the keys below: the number of patches, and 1 for the class token.");
   field("source_length", model.source_length, IntegerIn{0, 10'000'000},
         "Of " + encoder_decoders +
             ": maximum number of tokens in a source text, and the number of the encoder's learned "
             "positions; 0 means `seq_length`.");
   field(derived("vocab_size"), model.vocab_size, IntegerIn{1, INT32_MAX},
         "Rows of the token embedding. `auto` is the tokenizer's number of tokens. Any size works: "
-        "if `parallel.tensor` does not divide it, it is padded in memory only.");
+        "if `parallel.tensor` does not divide it, it is padded in memory only. Images have no such "
+        "embedding: 1.");
+  field(derived("image_size"), model.image_size, IntegerIn{0, 100'000},
+        "Of " + images +
+            ": rows and columns of pixels. `auto` is the size of the training images, "
+            "or 224 for a folder of image files, which are resized. A multiple of `patch_size`.");
+  field(by_kind("patch_size"), model.patch_size, IntegerIn{0, 10'000},
+        "Of " + images + ": rows and columns of a patch. Each patch of an image is a token.");
+  field(
+      derived("num_channels"), model.num_channels, IntegerIn{0, 64},
+      "Of " + images + ": numbers of a pixel, 3 in color. `auto` is that of the training images.");
+  field("image_mean", model.image_mean, ListOf<NumberIn>{{-1e6, 1e6}},
+        "Of " + images +
+            ": subtracted from the numbers of pixels, which are from 0 to 1. One for "
+            "each channel, or one for all.");
+  field("image_std", model.image_std, ListOf<NumberIn>{{1e-6, 1e6}},
+        "Of " + images +
+            ": what these differences are divided by. One for each channel, or one "
+            "for all.");
   field("dropout", model.dropout, NumberIn{0.0, 1.0, true},
         "Dropout probability after the embeddings and before each residual sum; of `t5`, also "
         "within the MLP, after the activation, and after the last norm of each stack.");
@@ -265,7 +285,8 @@ void describe(Section& model, auto& field) {
           "a "
           "vector of each text, for search and similarity. `auto` is `classification` if "
           "`data.train` is a file "
-          "of labeled texts, and `embedding` if it has anchors and positives, if the architecture "
+          "of labeled texts or the model sees images, and `embedding` if it has anchors and "
+          "positives, if the architecture "
           "supports it.");
   field(derived("num_labels"), model.num_labels, IntegerIn{0, 1'000'000},
         "Number of labels with a head that classifies: at least 2, but 1 with `problem_type: "
@@ -282,7 +303,8 @@ void describe(Section& model, auto& field) {
   field("classifier_pooling", model.classifier_pooling,
         OneOf<Pooling>{{{"cls", Pooling::cls}, {"mean", Pooling::mean}}},
         "With `head: classification`, named as in ModernBERT: what the head sees of a text, the "
-        "hidden state of its first token, [CLS], or the mean over all of its tokens.");
+        "hidden state of its first token, [CLS], or the mean over all of its tokens. Images have a "
+        "class token with `cls` alone.");
   field("embedding_pooling", model.embedding_pooling,
         OneOf<Pooling>{{{"cls", Pooling::cls}, {"mean", Pooling::mean}}},
         "With `head: embedding`: what becomes the embedding of a text, the mean of the hidden "
@@ -307,7 +329,9 @@ void describe(Section& data, auto& field) {
   field(required("train"), data.train, PathOrBlend{},
         "Prefix of the training dataset, as passed to `tessera prepare`; with `model.head: "
         "classification` or `token_classification`, a `.jsonl` or `.tsv` file of labeled texts; "
-        "with `embedding`, one of anchors and positives. "
+        "with `embedding`, one of anchors and positives; of images, an IDX file (MNIST's format, "
+        "perhaps compressed by gzip) whose labels are beside it, a folder with a folder of PNG or "
+        "JPEG files for each class, or a `.bin` file, or a folder of them, in CIFAR-10's format. "
         "Several datasets are blended "
         "by weight, as in `{data/books: 0.7, data/web: 0.3}`: each provides its share of the "
         "samples throughout the run and starts over when it is used up.");
@@ -323,7 +347,8 @@ void describe(Section& data, auto& field) {
         "0.03` and `test_fraction: 0.001`.");
   field(derived("tokenizer"), data.tokenizer, TokenizerName{},
         "The tokenizer of the data. `auto` is the one that `tessera prepare` kept beside the "
-        "dataset; for labeled texts, that of `checkpoint.from`. `byte` has a token for each of the "
+        "dataset; for labeled texts, that of `checkpoint.from`; for images, `none`. `byte` has a "
+        "token for each of the "
         "256 bytes and a separator; `wordpiece:` is uncased BERT's, with its vocabulary file, "
         "`wordpiece-cased:` cased BERT's; `bpe:` is GPT-2's byte-level BPE, a folder with "
         "vocab.json and merges.txt; `huggingface:` is a tokenizer.json of either kind; "
@@ -392,6 +417,15 @@ void describe(Section& corruption, auto& field) {
   field("sentinels", corruption.sentinels, IntegerIn{1, 1'000'000},
         "Number of sentinels, the most spans of a text. They are tokens after the tokenizer's, the "
         "last one for the first span, so `model.vocab_size: auto` has room for them.");
+}
+
+template <MaybeConst<AugmentationOptions> Section>
+void describe(Section& augmentation, auto& field) {
+  field("crop_padding", augmentation.crop_padding, IntegerIn{0, 10'000},
+        "Rows and columns by which an image is shifted at most, in a random direction. The rest of "
+        "the image is black: as if it were padded by so many and then cropped.");
+  field("horizontal_flip", augmentation.horizontal_flip, TrueOrFalse{},
+        "Whether half of the images are flipped from left to right.");
 }
 
 template <MaybeConst<ParallelSection> Section>
@@ -577,6 +611,9 @@ void describe(Config& config, auto& section) {
           "replaced by sentinels, and the model writes each sentinel and the tokens that it "
           "replaced. Spans differ in every epoch and are the same on any number of ranks. Not for "
           "pairs of texts (`.tsv`, `.jsonl`).");
+  section("augmentation", config.augmentation,
+          "Random changes of training images, which differ in every epoch and are the same on any "
+          "number of ranks. Not for texts, and not in evaluations.");
   section("parallel", config.parallel, "How the ranks that `mpirun` starts share the work.");
   section("batch", config.batch, "Batch sizes, in sequences of up to `model.seq_length` tokens.");
   section("train", config.train, "The length of the run, and what it trades for memory and speed.");

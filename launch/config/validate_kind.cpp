@@ -1,5 +1,6 @@
 #include "launch/config/validate_kind.h"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "core/error.h"
 #include "launch/config/label_names.h"
 #include "launch/config/model_kinds.h"
+#include "launch/tokenizers/id_tokenizer.h"
 #include "models/architecture.h"
 
 namespace tessera {
@@ -36,6 +38,45 @@ std::string no_such_thing(const Architecture& architecture) {
   return fmt::format("model.kind is {}, which does not support it", architecture.name);
 }
 
+void check_channels(const std::vector<double>& values, const char* key, int64_t channels) {
+  require(values.size() == 1 || std::ssize(values) == channels,
+          "{} has {} numbers, but model.num_channels is {}: give one for each channel, or one for "
+          "all",
+          key, values.size(), channels);
+}
+
+/// Image size and channels may still be derived.
+void check_images(const ModelConfig& model, std::string_view reason) {
+  const ModelConfig defaults;
+  if (!architecture_of(model.kind).images) {
+    require_default(model.patch_size == 0, "model.patch_size", reason);
+    require_default(model.image_size == 0, "model.image_size", reason);
+    require_default(model.num_channels == 0, "model.num_channels", reason);
+    require_default(model.image_mean == defaults.image_mean, "model.image_mean", reason);
+    require_default(model.image_std == defaults.image_std, "model.image_std", reason);
+    return;
+  }
+  require(model.head == Head::classification,
+          "model.head is {}, but model.kind is {}, which classifies images: choose classification",
+          name_of(model.head), architecture_of(model.kind).name);
+  require(model.patch_size > 0 && model.image_size > 0 && model.num_channels > 0,
+          "model.image_size, model.patch_size and model.num_channels are {}, {} and {}: choose 1 "
+          "or more",
+          model.image_size, model.patch_size, model.num_channels);
+  require(model.image_size % model.patch_size == 0,
+          "model.image_size is {}, but model.patch_size is {}: an image has whole patches, so "
+          "choose {} as patch_size",
+          model.image_size, model.patch_size, divisors(model.image_size));
+  require(model.vocab_size <= 1,
+          "model.vocab_size is {}, but patches have no ids: leave the key out", model.vocab_size);
+  require(model.seq_length == model.image_tokens(),
+          "model.seq_length is {}, but an image has {} tokens ({} patches{}): leave the key out",
+          model.seq_length, model.image_tokens(), model.num_patches(),
+          model.has_class_token() ? " and a class token" : "");
+  check_channels(model.image_mean, "model.image_mean", model.num_channels);
+  check_channels(model.image_std, "model.image_std", model.num_channels);
+}
+
 void check_architecture(const ModelConfig& model) {
   const Architecture& architecture = architecture_of(model.kind);
   require(
@@ -50,6 +91,7 @@ void check_architecture(const ModelConfig& model) {
           "model.next_sentence is true, but model.token_types is {}: a pair needs 2 token types, "
           "so choose 2",
           model.token_types);
+  check_images(model, reason);
   const bool has_source = architecture.cross_attention;
   require_default(has_source || model.num_decoder_layers == 0, "model.num_decoder_layers", reason);
   require_default(has_source || model.source_length == 0, "model.source_length", reason);
@@ -341,6 +383,17 @@ void check_kind(const RunConfig& config) {
   require_default(
       objective == Objective::seq2seq || config.span_corruption == SpanCorruptionOptions{},
       "a key of span_corruption", no_such_thing(architecture_of(config.model.kind)));
+  require_default(config.model.has_images() || config.augmentation == AugmentationOptions{},
+                  "a key of augmentation", no_such_thing(architecture_of(config.model.kind)));
+  const std::string& tokenizer = config.data.tokenizer;
+  require(
+      !config.model.has_images() || tokenizer.empty() || tokenizer == kNoTokenizer,
+      "data.tokenizer is {}, but model.kind is {}, whose images have no text: leave the key out",
+      tokenizer, architecture_of(config.model.kind).name);
+  require(config.augmentation.crop_padding < std::max<int64_t>(1, config.model.image_size),
+          "augmentation.crop_padding is {}, but model.image_size is {}, so that nothing might be "
+          "left of an image: choose a smaller padding",
+          config.augmentation.crop_padding, config.model.image_size);
   config.model.head == Head::pretraining ? check_other_run(config)
                                          : check_classification_run(config);
 }

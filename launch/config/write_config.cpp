@@ -17,7 +17,8 @@ struct KeyWriter {
     const std::string name = fmt::format("{}.{}", section, key.name);
     const bool automatic = config != nullptr && config->automatic.contains(name);
     if (automatic && !key.derived) {
-      yaml += fmt::format("  # {}: that of checkpoint.from\n", key.name);
+      yaml += fmt::format("  # {}: {}\n", key.name,
+                          config->checkpoint.from ? "that of checkpoint.from" : "derived");
       return;
     }
     yaml += fmt::format("  {}: {}{}\n", key.name, automatic ? "auto" : rule.write(value),

@@ -13,7 +13,9 @@ struct Sample {
   std::vector<int32_t> targets;           ///< n; kIgnoreTarget: no loss
   std::vector<int32_t> document_lengths;  ///< each at least 1; they sum to n
   std::vector<int32_t> labels;            ///< one per document, or kIgnoreTarget; empty: no labels
+  std::vector<float> patches = {};        ///< n × D, as in TokenBatch::patches
   std::vector<float> label_values = {};   ///< of its document, as in TokenBatch::label_values
+  std::vector<float> patches = {};        ///< n × D, as in TokenBatch::patches
   /// Of an encoder–decoder: the sources of its documents, and the length of each.
   std::vector<int32_t> source_tokens = {};
   std::vector<int32_t> source_lengths = {};
@@ -25,6 +27,7 @@ struct Sample {
     targets.clear();
     document_lengths.clear();
     labels.clear();
+    patches.clear();
     label_values.clear();
     source_tokens.clear();
     source_lengths.clear();

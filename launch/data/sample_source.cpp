@@ -1,5 +1,7 @@
 #include "launch/data/sample_source.h"
 
+#include <fmt/ranges.h>
+
 #include <utility>
 
 #include "core/checked.h"
@@ -14,6 +16,7 @@
 #include "launch/data/datasets/span_corruption.h"
 #include "launch/data/datasets/text_pairs.h"
 #include "launch/data/datasets/text_tuples.h"
+#include "launch/data/images/image_dataset.h"
 #include "launch/data/indexed/dataset_metadata.h"
 #include "launch/support/files/mapped_file.h"
 #include "launch/tokenizers/id_tokenizer.h"
@@ -108,7 +111,7 @@ class GptSource final : public TokenSource {
             const std::string& path, std::vector<std::string>& notes)
       : TokenSource(config, std::move(tokenizer), path, config.model.vocab_size, notes) {}
 
-  std::shared_ptr<const Dataset> samples(Range range, uint64_t /*seed*/) const override {
+  std::shared_ptr<const Dataset> samples(Range range, const SampleUse& /*use*/) const override {
     if (data_.packing == Packing::documents) {
       return std::make_shared<const GptPackedDataset>(tokens_, range, seq_length_);
     }
@@ -129,8 +132,8 @@ class BertSource final : public TokenSource {
     options_.masking = config.mlm;
   }
 
-  std::shared_ptr<const Dataset> samples(Range range, uint64_t seed) const override {
-    return make_bert_dataset(tokens_, range, seq_length_, tokenizer_->traits(), options_, seed);
+  std::shared_ptr<const Dataset> samples(Range range, const SampleUse& use) const override {
+    return make_bert_dataset(tokens_, range, seq_length_, tokenizer_->traits(), options_, use.seed);
   }
 
  private:
@@ -182,7 +185,7 @@ class TextSource final : public SampleSource {
     return fmt::format("{} texts, {}", size(), sampled_checksum(MappedFile(texts_->path())));
   }
 
-  std::shared_ptr<const Dataset> samples(Range range, uint64_t /*seed*/) const override {
+  std::shared_ptr<const Dataset> samples(Range range, const SampleUse& /*use*/) const override {
     return std::make_shared<const ClassificationDataset>(texts_, range);
   }
 
@@ -211,7 +214,7 @@ class TupleSource final : public SampleSource {
     return fmt::format("{} samples, {}", size(), sampled_checksum(MappedFile(tuples_->path())));
   }
 
-  std::shared_ptr<const Dataset> samples(Range range, uint64_t /*seed*/) const override {
+  std::shared_ptr<const Dataset> samples(Range range, const SampleUse& /*use*/) const override {
     return std::make_shared<const TextTupleDataset>(tuples_, range);
   }
 
@@ -242,7 +245,7 @@ class PairSource final : public SampleSource {
     return fmt::format("{} pairs, {}", size(), sampled_checksum(MappedFile(pairs_->path())));
   }
 
-  std::shared_ptr<const Dataset> samples(Range range, uint64_t /*seed*/) const override {
+  std::shared_ptr<const Dataset> samples(Range range, const SampleUse& /*use*/) const override {
     return std::make_shared<const TextPairDataset>(pairs_, range);
   }
 
@@ -269,16 +272,57 @@ class SpanCorruptionSource final : public TokenSource {
             tokenizer->vocab_size() + options_.sentinels);
   }
 
-  std::shared_ptr<const Dataset> samples(Range range, uint64_t seed) const override {
+  std::shared_ptr<const Dataset> samples(Range range, const SampleUse& use) const override {
     return std::make_shared<const SpanCorruptionDataset>(
         tokens_, range, source_length_, seq_length_, sequence_ends(*tokenizer_),
         tokenizer_->end_of_document().has_value(), narrow<int32_t>(tokenizer_->vocab_size()),
-        options_, seed);
+        options_, use.seed);
   }
 
  private:
   int64_t source_length_;
   SpanCorruptionOptions options_;
+};
+
+/// Images with a class each.
+class ImageSource final : public SampleSource {
+ public:
+  ImageSource(const RunConfig& config, const std::string& path)
+      : path_(path),
+        images_(open_images(path)),
+        encoder_(config.model),
+        augmentation_(config.augmentation) {
+    check_image_format(config.model, *images_, path);
+    check_classes(config);
+  }
+
+  int64_t size() const override { return images_->size(); }
+  std::string identity() const override { return images_->identity(); }
+
+  std::shared_ptr<const Dataset> samples(Range range, const SampleUse& use) const override {
+    return std::make_shared<const ImageDataset>(
+        images_, path_, encoder_, range, use.training ? augmentation_ : AugmentationOptions{},
+        use.seed);
+  }
+
+ private:
+  void check_classes(const RunConfig& config) const {
+    const std::vector<std::string>& found = images_->class_names();
+    const std::vector<std::string> names = names_of_labels(config.data.labels);
+    require(found.empty() || names.empty() || found == names,
+            "{} has the classes {}, but data.labels is {}: they must be the same, in this order",
+            path_, fmt::join(found, ","), fmt::join(names, ","));
+    for (int64_t i = 0; i < images_->size(); ++i) {
+      require(images_->label(i) < config.model.num_labels,
+              "{}: the label of image {} is {}, but model.num_labels is {}: it must be 0 to {}",
+              path_, i, images_->label(i), config.model.num_labels, config.model.num_labels - 1);
+    }
+  }
+
+  std::string path_;
+  std::shared_ptr<const ImageSet> images_;
+  ImageEncoder encoder_;
+  AugmentationOptions augmentation_;
 };
 
 }  // namespace
@@ -287,6 +331,7 @@ std::unique_ptr<const SampleSource> open_source(const RunConfig& config,
                                                 std::shared_ptr<const Tokenizer> tokenizer,
                                                 const std::string& path,
                                                 std::vector<std::string>& notes) {
+  if (config.model.has_images()) return std::make_unique<const ImageSource>(config, path);
   switch (traits_of(config.model).objective) {
     case Objective::causal_lm:
       return std::make_unique<const GptSource>(config, std::move(tokenizer), path, notes);

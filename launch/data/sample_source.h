@@ -12,20 +12,26 @@
 
 namespace tessera {
 
+/// What samples are for.
+struct SampleUse {
+  uint64_t seed = 0;      ///< of their randomness
+  bool training = false;  ///< whether to augment them
+};
+
 /// A dataset or a file of labeled texts in a config.
 class SampleSource {
  public:
   virtual ~SampleSource() = default;
 
-  /// The number of tokens or texts.
+  /// The number of tokens, texts or images.
   virtual int64_t size() const = 0;
 
   /// Its sizes and a checksum of its content (see sampled_checksum()).
   virtual std::string identity() const = 0;
 
-  /// Returns samples of a range of tokens or texts, for the objective of the config's model. `seed`
-  /// determines their randomness. Throws if the range is too small for a sample.
-  virtual std::shared_ptr<const Dataset> samples(Range range, uint64_t seed) const = 0;
+  /// Returns samples of a range of tokens, texts or images, for the objective of the config's
+  /// model. Throws if the range is too small for a sample.
+  virtual std::shared_ptr<const Dataset> samples(Range range, const SampleUse& use) const = 0;
 };
 
 /// Opens a source, which copies what it needs from `config`, and appends remarks for the user to

@@ -167,8 +167,10 @@ class DataOpener {
       const SampleSource& opened = source(path);
       const bool alone = data.parts.size() == 1;
       const uint64_t own_seed = alone ? seed : seed_for(seed, fmt::format("part {}", parts.size()));
-      parts.push_back({opened.samples(range(opened.size()), own_seed), weight, std::nullopt});
-      if (part == DataPart::train && purpose_ == DataFor::training) {
+      const bool training = part == DataPart::train && purpose_ == DataFor::training;
+      parts.push_back(
+          {opened.samples(range(opened.size()), {own_seed, training}), weight, std::nullopt});
+      if (training) {
         parts.back().order_seed = own_seed;
         train_parts_.push_back({parts.back().samples->num_samples(), weight / sum});
         note_use(path, train_parts_.back(), alone);

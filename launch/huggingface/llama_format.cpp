@@ -41,6 +41,7 @@ LlamaFormat llama_format(ModelKind kind) {
     case ModelKind::modernbert:
     case ModelKind::encoder_decoder:
     case ModelKind::t5:
+    case ModelKind::vit:
       break;
   }
   fail("{} has no config.json like Llama's", to_string(kind));

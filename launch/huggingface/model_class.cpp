@@ -17,7 +17,7 @@ struct NamedClass {
 };
 
 /// The first name of a class is its canonical one.
-constexpr std::array<NamedClass, 20> kClasses = {{
+constexpr std::array<NamedClass, 21> kClasses = {{
     {"GPT2LMHeadModel", ModelClass::gpt2_lm_head},
     {"GPT2Model", ModelClass::gpt2_lm_head},
     {"LlamaForCausalLM", ModelClass::llama_causal_lm},
@@ -38,6 +38,7 @@ constexpr std::array<NamedClass, 20> kClasses = {{
     {"RobertaModel", ModelClass::roberta_embedding},
     {"ModernBertModel", ModelClass::modernbert_embedding},
     {"T5ForConditionalGeneration", ModelClass::t5_conditional_generation},
+    {"ViTForImageClassification", ModelClass::vit_classification},
 }};
 
 /// `key_and_value`: "model.norm_position is pre".
@@ -87,6 +88,8 @@ ModelKind kind_of(ModelClass model_class) {
       return ModelKind::modernbert;
     case ModelClass::t5_conditional_generation:
       return ModelKind::t5;
+    case ModelClass::vit_classification:
+      return ModelKind::vit;
   }
   fail("{} is not a class of a model", static_cast<int>(model_class));
 }
@@ -96,6 +99,7 @@ Head head_of(ModelClass model_class) {
     case ModelClass::bert_classification:
     case ModelClass::roberta_classification:
     case ModelClass::modernbert_classification:
+    case ModelClass::vit_classification:
       return Head::classification;
     case ModelClass::bert_token_classification:
     case ModelClass::roberta_token_classification:
@@ -259,6 +263,17 @@ void require_t5(const ModelConfig& config) {
                   config.tie_embeddings));
 }
 
+void require_vit(const ModelConfig& config) {
+  require_expressible(config.classifier_pooling == Pooling::cls, "model.classifier_pooling is mean",
+                      "ViT in transformers classifies the class token");
+  require_defaults(config, {"norm", "norm_position", "bias", "gated_mlp", "positions", "qk_norm",
+                            "embedding_norm"});
+  require_same_scale(config);
+  require_key_of_each_head(config);
+  require_heads_as_wide_as_model(config);
+  require_no_window(config);
+}
+
 /// The classes of an architecture's heads.
 struct HeadClasses {
   ModelClass pretraining, classification, token_classification, embedding;
@@ -321,6 +336,9 @@ ModelClass model_class_of(const ModelConfig& config) {
     case ModelKind::t5:
       require_t5(config);
       return ModelClass::t5_conditional_generation;
+    case ModelKind::vit:
+      require_vit(config);
+      return ModelClass::vit_classification;
     case ModelKind::encoder_decoder:
       break;
   }

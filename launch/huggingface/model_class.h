@@ -29,6 +29,7 @@ enum class ModelClass : uint8_t {
   roberta_embedding,                ///< RobertaModel
   modernbert_embedding,             ///< ModernBertModel
   t5_conditional_generation,        ///< T5ForConditionalGeneration
+  vit_classification,               ///< ViTForImageClassification
 };
 
 std::string_view to_string(ModelClass model_class);

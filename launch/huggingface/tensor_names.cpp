@@ -308,6 +308,40 @@ std::vector<TensorName> t5_names(const ModelConfig& model) {
   return std::move(names.names);
 }
 
+/// The names in published files, which current versions of transformers also write.
+std::vector<TensorName> vit_names(const ModelConfig& model) {
+  const int64_t width = model.hidden_size, mlp = model.resolved_mlp_size();
+  const int64_t patch = model.patch_size;
+  const std::string embeddings = "vit.embeddings.";
+  const std::string projection = embeddings + "patch_embeddings.projection.";
+  Names names(model);
+  names.names.push_back({"embedding.patch.weight",
+                         {width, model.patch_width()},
+                         {{projection + "weight", {width, model.num_channels, patch, patch}}}});
+  names.names.push_back({"embedding.position",
+                         {model.seq_length, width},
+                         {{embeddings + "position_embeddings", {1, model.seq_length, width}}}});
+  names.names.push_back(
+      {"embedding.token_type",
+       {2, width},
+       {{embeddings + "cls_token", {1, 1, width}}, {projection + "bias", {width}}}});
+  for (int64_t i = 0; i < model.num_layers; ++i) {
+    const std::string ours = fmt::format("blocks.{}.", i);
+    const std::string theirs = fmt::format("vit.encoder.layer.{}.", i);
+    const std::string qkv = ours + "attention.qkv", self = theirs + "attention.attention.";
+    names.norm(ours + "attention_norm", theirs + "layernorm_before");
+    names.query_key_value(qkv, {self + "query", self + "key", self + "value"},
+                          names.bias_name(qkv));
+    names.linear(ours + "attention.output", width, width, theirs + "attention.output.dense");
+    names.norm(ours + "mlp_norm", theirs + "layernorm_after");
+    names.linear(ours + "mlp.up", mlp, width, theirs + "intermediate.dense");
+    names.linear(ours + "mlp.down", width, mlp, theirs + "output.dense");
+  }
+  names.norm("final_norm", "vit.layernorm");
+  names.linear("classifier", model.num_labels, width, "classifier");
+  return std::move(names.names);
+}
+
 }  // namespace
 
 std::vector<TensorName> tensor_names(const ModelConfig& model, int64_t padding_token) {
@@ -326,6 +360,8 @@ std::vector<TensorName> tensor_names(const ModelConfig& model, int64_t padding_t
       return modernbert_names(model);
     case ModelKind::t5:
       return t5_names(model);
+    case ModelKind::vit:
+      return vit_names(model);
     case ModelKind::encoder_decoder:
       break;
   }

@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "core/ops/cross_entropy.h"
+#include "launch/support/text/terminal_text.h"
 #include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
 
@@ -162,6 +163,48 @@ double Evaluation::macro_f1() const {
   return ratio(std::accumulate(f1.begin(), f1.end(), 0.0), static_cast<int64_t>(f1.size()));
 }
 
+std::vector<double> Evaluation::class_accuracies() const {
+  std::vector<double> accuracies;
+  if (confusion.empty()) return accuracies;
+  const size_t classes = f1.size();
+  for (size_t label = 0; label < classes; ++label) {
+    const auto row = confusion.begin() + static_cast<std::ptrdiff_t>(label * classes);
+    const int64_t all =
+        std::accumulate(row, row + static_cast<std::ptrdiff_t>(classes), int64_t{0});
+    accuracies.push_back(ratio(static_cast<double>(row[static_cast<std::ptrdiff_t>(label)]), all));
+  }
+  return accuracies;
+}
+
+std::string class_table(const Evaluation& found, const std::vector<std::string>& names) {
+  constexpr size_t kMostColumns = 20;
+  const std::vector<double> accuracies = found.class_accuracies();
+  if (accuracies.empty()) return "";
+  const size_t classes = accuracies.size();
+  const auto name_of = [&](size_t label) {
+    return label < names.size() ? for_terminal(names[label]) : fmt::format("{}", label);
+  };
+  size_t widest = 5;
+  for (size_t label = 0; label < classes; ++label) {
+    widest = std::max(widest, name_of(label).size());
+  }
+  const bool has_columns = classes <= kMostColumns;
+  std::string text = fmt::format("{:<{}}  accuracy", "class", widest);
+  if (has_columns) {
+    text += "  predicted as";
+    for (size_t label = 0; label < classes; ++label) text += fmt::format("{:>6}", label);
+  }
+  for (size_t label = 0; label < classes; ++label) {
+    text += fmt::format("\n{:<{}}  {:7.1f}%", name_of(label), widest, 100.0 * accuracies[label]);
+    if (!has_columns) continue;
+    text += fmt::format("  {:>12}", label);
+    for (size_t column = 0; column < classes; ++column) {
+      text += fmt::format("{:>6}", found.confusion[label * classes + column]);
+    }
+  }
+  return text;
+}
+
 std::string describe(const Evaluation& found) {
   std::string text = fmt::format("loss {:.4f}", found.losses.total());
   if (found.counts.token_targets > 0) {
@@ -201,7 +244,11 @@ EvaluationCounts::EvaluationCounts(const ModelConfig& config,
   labeled_.resize(labels);
   predicted_.resize(labels);
   correct_.resize(labels);
-  if (type_ == ProblemType::multi_label_classification) exact_.resize(1);
+  if (type_ == ProblemType::multi_label_classification) {
+    exact_.resize(1);
+  } else if (config.num_labels <= Evaluation::kMostConfused) {
+    confusion_.resize(labels * labels);
+  }
 }
 
 void EvaluationCounts::add(const TokenBatch& batch, const Tensor& predictions) {
@@ -230,6 +277,9 @@ void EvaluationCounts::add_classes(const TokenBatch& batch, const Tensor& predic
     ++labeled_[static_cast<size_t>(label)];
     ++predicted_[static_cast<size_t>(prediction)];
     if (label == prediction) ++correct_[static_cast<size_t>(label)];
+    if (!confusion_.empty()) {
+      ++confusion_[static_cast<size_t>(label) * labeled_.size() + static_cast<size_t>(prediction)];
+    }
   }
 }
 
@@ -276,7 +326,7 @@ void EvaluationCounts::add_numbers(const TokenBatch& batch, const Tensor& predic
 Evaluation EvaluationCounts::finish(const LossSums& sums, const TargetCounts& counts,
                                     Communicator& dp) {
   for (std::vector<int64_t>* counted :
-       {&targets_, &labeled_, &predicted_, &correct_, &exact_, &entities_}) {
+       {&targets_, &labeled_, &predicted_, &correct_, &confusion_, &exact_, &entities_}) {
     sum_over(dp, *counted);
   }
   Evaluation result;
@@ -287,6 +337,7 @@ Evaluation EvaluationCounts::finish(const LossSums& sums, const TargetCounts& co
   result.most_frequent_token = ratio(static_cast<double>(most), counts.token_targets);
   result.document_accuracy = ratio(value(sums.document_correct()), counts.document_targets);
   result.f1 = f1_scores(labeled_, predicted_, correct_);
+  result.confusion = confusion_;
   result.one_label = !type_ || type_ == ProblemType::single_label_classification;
   if (retrieval_) {
     const Retrieval found = retrieval_->finish(dp);

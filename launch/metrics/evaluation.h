@@ -62,11 +62,24 @@ struct Evaluation {
   double document_accuracy = 0.0;
   double most_frequent_label = 0.0;  ///< likewise, for a classification head
   std::vector<double> f1;            ///< per label, for a head that predicts labels
-  std::vector<Metric> metrics;       ///< of label sets, numbers, entities and embeddings
+  /// (K, K) of the K classes, if each document has one: how many documents of a class (row) were
+  /// predicted as each (column). Empty beyond kMostConfused classes.
+  std::vector<int64_t> confusion;
+  std::vector<Metric> metrics;  ///< of label sets, numbers, entities and embeddings
+
+  static constexpr int64_t kMostConfused = 256;
+
+  /// The fraction of the documents of each class that were predicted correctly (recall); 0 for a
+  /// class without documents. Empty without `confusion`.
+  std::vector<double> class_accuracies() const;
 
   /// The mean of `f1` over the labels.
   double macro_f1() const;
 };
+
+/// The accuracy of each class and, of up to 20 classes, the confusion matrix, as a table; "" if
+/// there is none. `names` are those of the classes, or empty.
+std::string class_table(const Evaluation& found, const std::vector<std::string>& names);
 
 /// "loss 1.2345  token accuracy 56.7% (always the most frequent: 8.9%)", plus label metrics if any.
 std::string describe(const Evaluation& found);
@@ -105,6 +118,7 @@ class EvaluationCounts {
   std::vector<int64_t> targets_;
   /// How often each label occurred, was predicted, and was predicted correctly.
   std::vector<int64_t> labeled_, predicted_, correct_;
+  std::vector<int64_t> confusion_;  ///< Evaluation::confusion
   /// {documents whose labels were all predicted, and no others}
   std::vector<int64_t> exact_;
   EntityLabels entity_labels_;

@@ -22,7 +22,12 @@ double model_flops(const ModelConfig& config, const TargetCounts& counts) {
   const auto classes =
       static_cast<double>(traits.token_labels ? config.num_labels : config.vocab_size);
   const double head_weights = classes * width + transform;
-  const double heads = 6.0 * (head_weights * targets + width * width * labels);
+  const bool only_classifier = architecture_of(config.kind).pooler == Pooler::none;
+  const double pooler =
+      only_classifier ? width * static_cast<double>(config.num_labels) : width * width;
+  // The pixels of patches have no gradient.
+  const double patches = 4.0 * static_cast<double>(traits.patch_width) * width * tokens;
+  const double heads = 6.0 * (head_weights * targets + pooler * labels) + patches;
   const auto stack = [&](double blocks, double rows, double row_pairs) {
     return blocks * (6.0 * block_weights * rows + 12.0 * attention * row_pairs);
   };

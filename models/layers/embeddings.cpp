@@ -1,5 +1,6 @@
 #include "models/layers/embeddings.h"
 
+#include "core/error.h"
 #include "core/ops/dropout.h"
 #include "core/ops/embedding.h"
 #include "core/trace/trace.h"
@@ -31,24 +32,33 @@ void table_backward(const StepContext& ctx, const Tensor& ids, const Tensor& gra
   ctx.gradient_is_final(table);
 }
 
+std::optional<VocabParallelEmbedding> make_words(ParameterStore& store, const ModelConfig& config,
+                                                 Communicator& tp, const EmbeddingsSpec& spec) {
+  if (config.has_images()) return std::nullopt;
+  if (spec.words != nullptr) return *spec.words;
+  return VocabParallelEmbedding(store, "embedding.word", config.vocab_size, config.hidden_size,
+                                static_cast<float>(config.init_stddev), tp);
+}
+
 }  // namespace
+
+VocabParallelEmbedding& Embeddings::words() {
+  require(words_.has_value(), "a model of images has no embedding of words");
+  return *words_;
+}
 
 Embeddings::Embeddings(ParameterStore& store, const ModelConfig& config, Communicator& tp,
                        const EmbeddingsSpec& spec)
     : dropout_(config.dropout),
       dropout_id_(spec.dropout_id),
       owns_words_(spec.words == nullptr),
-      words_(spec.words != nullptr
-                 ? *spec.words
-                 : VocabParallelEmbedding(store, "embedding.word", config.vocab_size,
-                                          config.hidden_size,
-                                          static_cast<float>(config.init_stddev), tp)) {
+      words_(make_words(store, config, tp, spec)) {
+  if (config.has_images()) patches_.emplace(store, spec.name + "embedding.patch", config);
   if (config.positions == Positions::learned) {
     positions_ = declare_table(store, config, spec.name + "embedding.position", config.seq_length);
   }
-  if (config.token_types > 0) {
-    token_types_ =
-        declare_table(store, config, spec.name + "embedding.token_type", config.token_types);
+  if (const int64_t types = config.resolved_token_types(); types > 0) {
+    token_types_ = declare_table(store, config, spec.name + "embedding.token_type", types);
   }
   if (config.embedding_norm) {
     norm_.emplace(store, spec.name + "embedding.norm", config, GradientSum::local_rows);
@@ -58,7 +68,7 @@ Embeddings::Embeddings(ParameterStore& store, const ModelConfig& config, Communi
 Tensor Embeddings::forward(const StepContext& ctx, const Tensor& tokens, const Tensor& positions,
                            const Tensor& token_types) {
   const TraceRange range("embeddings");
-  Tensor x = words_.forward(ctx, tokens);
+  Tensor x = patches_ ? patches_->forward(ctx, tokens) : words_->forward(ctx, tokens);
   if (positions_ != nullptr) {
     position_ids_ = local_ids(ctx, positions);
     embedding_add(x, position_ids_, positions_->value, x);
@@ -80,8 +90,9 @@ void Embeddings::backward(const StepContext& ctx, Tensor gradient) {
   if (norm_) norm_->backward(ctx, gradient, {}, gradient);
   if (token_types_ != nullptr) table_backward(ctx, type_ids_, gradient, *token_types_);
   if (positions_ != nullptr) table_backward(ctx, position_ids_, gradient, *positions_);
-  words_.backward(ctx, gradient);
-  if (owns_words_) ctx.gradient_is_final(words_.table());
+  if (patches_) return patches_->backward(ctx, gradient);
+  words_->backward(ctx, gradient);
+  if (owns_words_) ctx.gradient_is_final(words_->table());
 }
 
 }  // namespace tessera

@@ -21,19 +21,21 @@ LinearSpec linear(const ModelConfig& config, const std::string& name, int64_t ou
   return {name, config.hidden_size, out_features, 1, bias, static_cast<float>(config.init_stddev)};
 }
 
-bool pools_with_norm(const ModelConfig& config) {
-  return architecture_of(config.kind).pooler == Pooler::norm;
+bool pools_with(const ModelConfig& config, Pooler pooler) {
+  return architecture_of(config.kind).pooler == pooler;
 }
 
 std::optional<ReplicatedLinear> make_pooler(ParameterStore& store, const ModelConfig& config,
                                             LabelsOf labels_of) {
-  if (labels_of == LabelsOf::tokens && !pools_with_norm(config)) return std::nullopt;
+  const bool only_documents = !pools_with(config, Pooler::norm);
+  if (pools_with(config, Pooler::none)) return std::nullopt;
+  if (labels_of == LabelsOf::tokens && only_documents) return std::nullopt;
   return ReplicatedLinear(store,
                           linear(config, "pooler", config.hidden_size, config.linear_bias()));
 }
 
 std::optional<Norm> make_norm(ParameterStore& store, const ModelConfig& config) {
-  if (!pools_with_norm(config)) return std::nullopt;
+  if (!pools_with(config, Pooler::norm)) return std::nullopt;
   return Norm(store, "pooler.norm", config, GradientSum::none);
 }
 

@@ -134,7 +134,8 @@ TEST_F(CliIds, CommandsForTextsAskForIds) {
   expect_refused(ask("generate", {"--ids", "1 40"}),
                  {"--ids: word 2 is \"40\", but must be an id from 0 to 39"});
   expect_refused(ask("generate", {"--ids", ""}), {"--ids is empty", "no end-of-document token"});
-  expect_refused(ask("attention", {}, kAlone, "bert"), {"--text, --ids or --source is required"});
+  expect_refused(ask("attention", {}, kAlone, "bert"),
+                 {"--text, --ids, --source or --image is required"});
   for (const char* command : {"fill-mask", "classify"}) {
     expect_refused(ask(command, {}, kAlone, "bert"), {"--text, --ids or --input is required"});
     expect_refused(ask(command, {"--ids", "1", "--input", "x.txt"}, kAlone, "bert"),

@@ -38,7 +38,8 @@ INSTANTIATE_TEST_SUITE_P(
                                      SmallKind::multi_label, SmallKind::words,
                                      SmallKind::embeddings, SmallKind::embeddings_cls,
                                      SmallKind::mean_classifier, SmallKind::translation,
-                                     SmallKind::span_corruption, SmallKind::t5),
+                                     SmallKind::span_corruption, SmallKind::t5, SmallKind::images,
+                                     SmallKind::mean_images),
                      testing::ValuesIn(kLayouts)),
     test::kind_and_layout);
 
@@ -117,15 +118,17 @@ TEST_F(Kinds, RecomputationSavesMemory) {
   EXPECT_LT(arena(Recompute::block), arena(Recompute::activation));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, EachKind,
-    testing::Values(SmallKind::gpt_documents, SmallKind::gpt_packed, SmallKind::gpt_blend,
-                    SmallKind::qwen3, SmallKind::bert_blend, SmallKind::bert_pairs,
-                    SmallKind::bert_packed, SmallKind::modernbert, SmallKind::classifier,
-                    SmallKind::multi_label, SmallKind::words, SmallKind::embeddings,
-                    SmallKind::embeddings_cls, SmallKind::mean_classifier, SmallKind::translation,
-                    SmallKind::span_corruption, SmallKind::t5),
-    [](const auto& instance) { return to_string(instance.param); });
+INSTANTIATE_TEST_SUITE_P(All, EachKind,
+                         testing::Values(SmallKind::gpt_documents, SmallKind::gpt_packed,
+                                         SmallKind::gpt_blend, SmallKind::qwen3,
+                                         SmallKind::bert_blend, SmallKind::bert_pairs,
+                                         SmallKind::bert_packed, SmallKind::modernbert,
+                                         SmallKind::classifier, SmallKind::multi_label,
+                                         SmallKind::words, SmallKind::embeddings,
+                                         SmallKind::embeddings_cls, SmallKind::mean_classifier,
+                                         SmallKind::translation, SmallKind::span_corruption,
+                                         SmallKind::t5, SmallKind::images, SmallKind::mean_images),
+                         [](const auto& instance) { return to_string(instance.param); });
 
 TEST_F(Kinds, AllowsRankWithoutVocabulary) {
   // 9 tokens on 4 tensor ranks: 3, 3, 3 and 0.

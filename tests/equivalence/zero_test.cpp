@@ -96,7 +96,7 @@ INSTANTIATE_TEST_SUITE_P(All, ZeroKinds,
                                          SmallKind::multi_label, SmallKind::words,
                                          SmallKind::embeddings, SmallKind::embeddings_cls,
                                          SmallKind::translation, SmallKind::span_corruption,
-                                         SmallKind::t5),
+                                         SmallKind::t5, SmallKind::images, SmallKind::mean_images),
                          [](const auto& instance) { return to_string(instance.param); });
 
 // --- checkpoints

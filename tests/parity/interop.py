@@ -59,6 +59,8 @@ from transformers import (
     RobertaForTokenClassification,
     T5Config,
     T5ForConditionalGeneration,
+    ViTConfig,
+    ViTForImageClassification,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -733,6 +735,79 @@ def check_import(tessera, kind, run, config):
     check(what, len(set(identity)) == 1, identity[1])
 
 
+def write_idx(path, array):
+    header = bytes([0, 0, 8, array.ndim]) + b"".join(size.to_bytes(4, "big") for size in array.shape)
+    path.write_bytes(header + array.tobytes())
+
+
+def loss_of_images(model, folder, pixels, labels):
+    """The loss of the transformers model on images (N, rows, columns), as the folder normalizes them."""
+    how = json.loads((folder / "preprocessor_config.json").read_text())
+    values = torch.from_numpy(pixels).float()[:, None] * how["rescale_factor"]
+    values = (values - how["image_mean"][0]) / how["image_std"][0]
+    with torch.no_grad():
+        logits = model.eval()(pixel_values=values).logits
+    return torch.nn.functional.cross_entropy(logits.double(), torch.from_numpy(labels)).item()
+
+
+def check_images(tessera):
+    """A ViT in both directions."""
+    random = np.random.RandomState(SEED)
+    pixels = random.randint(0, 256, size=(60, 12, 12)).astype(np.uint8)
+    labels = random.randint(0, 3, size=60)
+    images = tessera.folder / "images-idx3-ubyte"
+    write_idx(images, pixels)
+    write_idx(tessera.folder / "labels-idx1-ubyte", labels.astype(np.uint8))
+    theirs = ViTConfig(
+        hidden_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=3,
+        intermediate_size=160,
+        image_size=12,
+        patch_size=4,
+        num_channels=1,
+        num_labels=3,
+    )
+    kind = Kind("vit", None, None, None, ViTForImageClassification, theirs)
+    run, exported = tessera.folder / "vit", tessera.folder / "vit_exported"
+    config = tessera.folder / "vit.yaml"
+    config.write_text(
+        f"run: {{dir: {run}, seed: {SEED}}}\nmodel:\n  kind: vit\n  num_layers: 2\n"
+        "  hidden_size: 48\n  num_heads: 3\n  mlp_size: 160\n  patch_size: 4\n"
+        f"  init_stddev: 0.1\n  image_mean: 0.4\ndata:\n  train: {images}\n"
+        f"  eval_fraction: 0.1\n{RUN}"
+    )
+
+    def loss_here(folder):
+        return json.loads(
+            tessera("eval", folder, "--config", config, "--data", images, "--json")
+        )["loss"]
+
+    tessera("train", config)
+    tessera("export", run, "--to", exported)
+    model = load(kind, exported)
+    check_loss("vit: exported", loss_here(run), loss_of_images(model, exported, pixels, labels))
+
+    torch.manual_seed(SEED)
+    model = ViTForImageClassification(theirs)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.normal_(0.0, 0.15)
+            if "norm" in name:
+                parameter.add_(1.0)
+    saved, imported = tessera.folder / "vit_saved", tessera.folder / "vit_imported"
+    model.save_pretrained(saved)
+    processor = json.loads((exported / "preprocessor_config.json").read_text())
+    (saved / "preprocessor_config.json").write_text(json.dumps(processor))
+    tessera("import", saved, "--to", imported)
+    check_loss("vit: imported", loss_here(imported), loss_of_images(model, saved, pixels, labels))
+    back = tessera.folder / "vit_back"
+    tessera("export", imported, "--to", back)
+    again = load(kind, back).state_dict()
+    same = all(torch.equal(value, again[name]) for name, value in model.state_dict().items())
+    check("vit: exported again, the same bits", same)
+
+
 def check_published(tessera, item):
     """A tokenizer with the structure of a published one, from transformers and back."""
     name, texts = item["name"], [text for text in TEXTS + item["texts"] if text.strip()]
@@ -786,7 +861,10 @@ def main():
         tessera = Workshop(build, folder)
         chosen = [kind for kind in kinds() if arguments.only in kind.name]
         tokenizers = [item for item in published() if arguments.only in item["name"]]
-        check(f"there are kinds named {arguments.only!r}", bool(chosen or tokenizers))
+        images = arguments.only in "vit"
+        check(f"there are kinds named {arguments.only!r}", bool(chosen or tokenizers or images))
+        if images:
+            check_images(tessera)
         for item in tokenizers:
             check_published(tessera, item)
         for i, kind in enumerate(chosen):

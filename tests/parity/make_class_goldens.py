@@ -37,12 +37,15 @@ from transformers import (
     RobertaForSequenceClassification,
     T5Config,
     T5ForConditionalGeneration,
+    ViTConfig,
+    ViTForImageClassification,
 )
 
 FOLDER = Path(__file__).with_name("classes")
 VOCABULARY, WIDTH, LENGTH, CLASSES = 56, 24, 16, 3
 ROWS = (11, 16, 5, 14)  # tokens of each row
 SOURCES = (9, 13, 16, 3)  # of an encoder-decoder: source tokens of each row
+IMAGE, PATCH, CHANNELS = 12, 4, 2  # of images: pixels of a side, of a patch's side, numbers of a pixel
 SEED = 77
 
 
@@ -129,6 +132,19 @@ def t5(**more):
     )
 
 
+def vit():
+    return ViTConfig(
+        hidden_size=WIDTH,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=40,
+        image_size=IMAGE,
+        patch_size=PATCH,
+        num_channels=CHANNELS,
+        num_labels=CLASSES,
+    )
+
+
 def t5_with_own_head(config):
     """transformers 5 ties every new T5."""
     model = T5ForConditionalGeneration(config)
@@ -173,6 +189,7 @@ def models():
         "t5_v1_1": (
             t5_with_own_head, t5(feed_forward_proj="gated-gelu", tie_word_embeddings=False)
         ),
+        "vit": (ViTForImageClassification, vit()),
         "bert_embedding": (partial(BertModel, add_pooling_layer=False), bert()),
     }
 
@@ -186,9 +203,57 @@ def draw_weights(model, random):
             if name.endswith("Attention.q.weight"):  # instead of T5's scores, as in its initial weights
                 stddev /= model.config.d_kv**0.5
             drawn = mean + stddev * random.standard_normal(tuple(parameter.shape))
-            if "position_embeddings" in name:
+            if "position_embeddings" in name and not has_images(model):
                 drawn[: model.config.pad_token_id + 1] = 0.0  # of no position
             parameter.copy_(torch.from_numpy(drawn.astype(np.float32).astype(np.float64)))
+
+
+def has_images(model):
+    return isinstance(model, ViTForImageClassification)
+
+
+def draw_images(random):
+    return random.standard_normal((len(ROWS), CHANNELS, IMAGE, IMAGE)).astype(np.float32)
+
+
+def patches_of(images):
+    """The rows of all tokens, (images * tokens, CHANNELS * PATCH * PATCH): zeros for the class token."""
+    patches = torch.nn.functional.unfold(torch.from_numpy(images), PATCH, stride=PATCH).transpose(1, 2)
+    return torch.nn.functional.pad(patches, (0, 0, 1, 0)).flatten(0, 1).numpy()
+
+
+def gradients_as_saved(model):
+    """The gradients by the names that save_pretrained() writes, which are those of published files."""
+    gradients = type(model)(model.config).double()
+    with torch.no_grad():
+        for parameter, of in zip(gradients.parameters(), model.parameters()):
+            parameter.copy_(of.grad)
+    with tempfile.TemporaryDirectory() as saved:
+        gradients.save_pretrained(saved)
+        return load_file(Path(saved) / "model.safetensors")
+
+
+def make_vit(model, random):
+    """As make() does for other models."""
+    images, labels = draw_images(random), np.array([2, 0, 1, 2])
+    logits = model(pixel_values=torch.from_numpy(images).double()).logits
+    loss = torch.nn.functional.cross_entropy(logits, torch.from_numpy(labels))
+    loss.backward()
+    patches = patches_of(images)
+    tokens = len(patches)
+    made = {
+        "tokens": np.zeros(tokens, dtype=np.int32),
+        "token_types": np.tile(np.arange(tokens // len(ROWS)) > 0, len(ROWS)).astype(np.int32),
+        "targets": np.full(tokens, -1, dtype=np.int32),
+        "patches": patches,
+        "rows": np.full(len(ROWS), tokens // len(ROWS), dtype=np.int32),
+        "labels": labels.astype(np.int32),
+        "loss": np.array([loss.item()], dtype=np.float32),
+    }
+    for name, gradient in gradients_as_saved(model).items():
+        made["grad/" + name] = gradient.astype(np.float32)
+    print(f"vit: loss {loss.item():.6f}")
+    return model.float(), made
 
 
 def draw_batch(model, random):
@@ -254,6 +319,8 @@ def make(name, theirs, config):
     config._attn_implementation = "eager"
     model = theirs(config).double().train()
     draw_weights(model, random)
+    if has_images(model):
+        return make_vit(model, random)
     tokens, targets, labels = draw_batch(model, random)
     sources = draw_sources(model, random)
     loss = loss_of(model, tokens, targets, labels, sources)

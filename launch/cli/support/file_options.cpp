@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
 
 #include "launch/cli/support/command_line.h"
 #include "launch/support/files/checksum.h"
@@ -54,8 +55,10 @@ void predict_for_file(const LoadedModel& loaded, const FileOptions& options,
   all_or_none(world, [&] {
     how.input = options.input;
     how.format = prediction_format(options.output, how.vectors);
-    checksum = checksum_of(MappedFile(options.input).bytes());
     prediction = open(how);
+    checksum = std::filesystem::is_directory(options.input)
+                   ? fmt::format("{} files", prediction->size())
+                   : checksum_of(MappedFile(options.input).bytes());
   });
   require_same_on_ranks(world, {{"the content of " + options.input, checksum}},
                         "Give all hosts the same file");

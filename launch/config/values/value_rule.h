@@ -206,4 +206,33 @@ struct PairOf {
   }
 };
 
+/// A list of one or more values of `rule`. A single value may be written without brackets.
+template <typename Rule>
+struct ListOf {
+  using Value = std::vector<typename Rule::Value>;
+  Rule rule;
+
+  std::string allowed() const {
+    return fmt::format("a list in brackets of one or more, each {}", rule.allowed());
+  }
+  bool accepts(const Value& value) const {
+    for (const auto& item : value) {
+      if (!rule.accepts(item)) return false;
+    }
+    return !value.empty();
+  }
+  Value read(const ConfigValue& node) const {
+    if (node.kind == ConfigValue::Kind::scalar) return {rule.read(node)};
+    if (node.kind != ConfigValue::Kind::list || node.items.empty()) refuse(node, allowed());
+    Value value;
+    for (const ConfigValue& item : node.items) value.push_back(rule.read(item));
+    return value;
+  }
+  std::string write(const Value& value) const {
+    std::string text;
+    for (const auto& item : value) text += (text.empty() ? "[" : ", ") + rule.write(item);
+    return text + "]";
+  }
+};
+
 }  // namespace tessera

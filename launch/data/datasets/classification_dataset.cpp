@@ -14,7 +14,6 @@ namespace tessera {
 namespace {
 
 constexpr int64_t kShortest = 5;  // [CLS], a token, [SEP], a token, [SEP]
-constexpr uint64_t kOrderSeed = 0;
 
 /// Truncates the longer text until both have `most` tokens together.
 void shorten(std::vector<int32_t>& a, std::vector<int32_t>& b, size_t most) {
@@ -201,7 +200,7 @@ ClassificationDataset::ClassificationDataset(std::shared_ptr<const LabeledTexts>
 int64_t ClassificationDataset::text_of(int64_t sample) const {
   require(0 <= sample && sample < num_samples(), "{}: there is no sample {}: there are {}",
           texts_->path(), sample, num_samples());
-  return permuted(kOrderSeed, 0, texts_->size(), places_.begin + sample);
+  return shuffled_place(texts_->size(), places_.begin + sample);
 }
 
 void ClassificationDataset::fill(int64_t sample, int64_t /*epoch*/, Sample& out) const {

@@ -12,7 +12,6 @@ namespace tessera {
 namespace {
 
 constexpr std::array<std::string_view, 3> kNames = {"anchor", "positive", "negative"};
-constexpr uint64_t kOrderSeed = 0;
 
 }  // namespace
 
@@ -76,7 +75,7 @@ TextTupleDataset::TextTupleDataset(std::shared_ptr<const TextTuples> tuples, Ran
 void TextTupleDataset::fill(int64_t sample, int64_t /*epoch*/, Sample& out) const {
   require(0 <= sample && sample < num_samples(), "{}: there is no sample {}: there are {}",
           tuples_->path(), sample, num_samples());
-  tuples_->fill(permuted(kOrderSeed, 0, tuples_->size(), places_.begin + sample), out);
+  tuples_->fill(shuffled_place(tuples_->size(), places_.begin + sample), out);
 }
 
 }  // namespace tessera

@@ -14,7 +14,8 @@ namespace {
 
 /// Returns B × T. Throws if the batch is too large.
 int64_t checked_capacity(const BatchShape& shape) {
-  const auto [sequences, seq_length, label_width, source_length] = shape;
+  const int64_t sequences = shape.sequences, seq_length = shape.seq_length;
+  const int64_t source_length = shape.source_length;
   require(sequences >= 1 && seq_length >= 1,
           "a batch of {} sequences of {} tokens: both must be at least 1", sequences, seq_length);
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
@@ -22,6 +23,10 @@ int64_t checked_capacity(const BatchShape& shape) {
           "a micro-batch of {} sequences of {} tokens has more than the {} allowed tokens: choose "
           "a smaller batch.micro",
           sequences, std::max(seq_length, source_length), kMost);
+  require(shape.patch_width <= std::numeric_limits<int64_t>::max() / 8 / (sequences * seq_length),
+          "a micro-batch of {} images of {} patches of {} numbers does not fit in memory: choose a "
+          "smaller batch.micro",
+          sequences, seq_length, shape.patch_width);
   return sequences * seq_length;
 }
 
@@ -65,6 +70,10 @@ std::optional<std::string> find_wrong_size(const Sample& sample, const BatchShap
   }
   if (shape.label_width > 0 && documents != 1) {
     return fmt::format("it has {} documents, but each row must be one", documents);
+  }
+  if (sample.patches.size() != n * static_cast<size_t>(shape.patch_width)) {
+    return fmt::format("it has {} numbers of patches, but {} tokens of {} each",
+                       sample.patches.size(), n, shape.patch_width);
   }
   if (std::ssize(sample.label_values) != shape.label_width) {
     return fmt::format("it has {} label values, but the model predicts {}",
@@ -111,7 +120,8 @@ std::optional<std::string> find_problem(const Sample& sample, const BatchShape& 
 }  // namespace
 
 BatchShape batch_shape(int64_t sequences, const ModelTraits& traits) {
-  return {sequences, traits.row_length, traits.label_width, traits.source_length};
+  return {sequences, traits.row_length, traits.label_width, traits.patch_width,
+          traits.source_length};
 }
 
 BatchBuffers::BatchBuffers(const BatchShape& shape, Device for_device)
@@ -123,6 +133,9 @@ BatchBuffers::BatchBuffers(const BatchShape& shape, Device for_device)
     *tensor = OwnedTensor({capacity}, DType::i32, kCpu, kind);
   }
   documents_ = OwnedTensor({capacity + 1}, DType::i32, kCpu, kind);
+  if (shape.patch_width > 0) {
+    patches_ = OwnedTensor({capacity, shape.patch_width}, DType::f32, kCpu, kind);
+  }
   label_values_ = OwnedTensor({shape.label_width == 0 ? 0 : shape.sequences, shape.label_width},
                               DType::f32, kCpu, kind);
   if (shape.source_length == 0) return;
@@ -136,8 +149,8 @@ size_t BatchBuffers::bytes() const {
   size_t sum = 0;
   for (const OwnedTensor* tensor :
        {&tokens_, &positions_, &token_types_, &padded_rows_, &documents_, &target_rows_, &targets_,
-        &labels_, &label_values_, &source_tokens_, &source_positions_, &source_padded_rows_,
-        &source_documents_}) {
+        &labels_, &patches_, &label_values_, &source_tokens_, &source_positions_,
+        &source_padded_rows_, &source_documents_}) {
     sum += tensor->buffer.bytes();
   }
   return sum;
@@ -164,6 +177,10 @@ void BatchBuffers::append(const Sample& sample, int64_t vocab_size, std::string_
   std::ranges::fill(types, 0);
   std::ranges::copy(sample.token_types, types.begin());
 
+  if (shape_.patch_width > 0) {
+    std::ranges::copy(sample.patches,
+                      patches_.tensor.data<float>() + num_tokens_ * shape_.patch_width);
+  }
   std::ranges::copy(sample.label_values,
                     label_values_.tensor.data<float>() + num_documents_ * shape_.label_width);
   int32_t* positions = positions_.tensor.data<int32_t>() + first;
@@ -230,6 +247,7 @@ TokenBatch BatchBuffers::batch() const {
   batch.target_rows = target_rows_.tensor.slice(0, num_targets_);
   batch.targets = targets_.tensor.slice(0, num_targets_);
   batch.labels = labels_.tensor.slice(0, num_documents_);
+  if (shape_.patch_width > 0) batch.patches = patches_.tensor.slice(0, num_tokens_);
   batch.label_values = label_values_.tensor.slice(0, shape_.label_width == 0 ? 0 : num_documents_);
   if (shape_.source_length == 0) return batch;
   batch.source.seq_length = shape_.source_length;
@@ -249,6 +267,9 @@ TokenBatch full_batch_on_meta(const BatchShape& shape) {
   batch.tokens = batch.positions = batch.token_types = batch.padded_rows = all;
   batch.documents = Tensor(nullptr, {capacity + 1}, DType::i32, kMeta);
   batch.target_rows = batch.targets = batch.labels = all;
+  if (shape.patch_width > 0) {
+    batch.patches = Tensor(nullptr, {capacity, shape.patch_width}, DType::f32, kMeta);
+  }
   batch.label_values =
       Tensor(nullptr, {shape.label_width == 0 ? 0 : shape.sequences, shape.label_width}, DType::f32,
              kMeta);

@@ -17,6 +17,7 @@ struct BatchShape {
   int64_t sequences;          ///< B rows
   int64_t seq_length;         ///< T tokens of a row
   int64_t label_width = 0;    ///< K, as in ModelTraits
+  int64_t patch_width = 0;    ///< D numbers of a patch; 0: tokens are ids
   int64_t source_length = 0;  ///< Ts source tokens of a row; 0: rows have no source
 };
 
@@ -71,6 +72,7 @@ class BatchBuffers {
   OwnedTensor target_rows_;   // (B × T)
   OwnedTensor targets_;       // (B × T)
   OwnedTensor labels_;        // (B × T)
+  OwnedTensor patches_;       // (B × T, D) fp32; empty if D is 0
   OwnedTensor label_values_;  // (B, K) fp32; 0 × 0 if K is 0
   /// Of the source texts, each (B × Ts), but the last (B × T + 1); empty if Ts is 0.
   OwnedTensor source_tokens_, source_positions_, source_padded_rows_, source_documents_;

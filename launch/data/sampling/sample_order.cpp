@@ -49,6 +49,11 @@ int64_t permuted(uint64_t seed, int64_t epoch, int64_t n, int64_t i) {
   return static_cast<int64_t>(x);
 }
 
+int64_t shuffled_place(int64_t n, int64_t i) {
+  constexpr uint64_t kSeed = 0;
+  return permuted(kSeed, 0, n, i);
+}
+
 int64_t sample_at(uint64_t seed, int64_t n, int64_t position) {
   require(n >= 1 && position >= 0, "sample order: there is no position {} with {} samples",
           position, n);

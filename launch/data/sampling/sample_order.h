@@ -12,6 +12,10 @@ namespace tessera {
 /// Resumed runs rely on this order: it must never change.
 int64_t permuted(uint64_t seed, int64_t epoch, int64_t n, int64_t i);
 
+/// Returns the place of sample `i` of a file of n in a fixed random order. Many files are sorted by
+/// label, and training and held-out samples need all labels.
+int64_t shuffled_place(int64_t n, int64_t i);
+
 /// Returns which of n samples is used at place `position` of the whole run, counted over all
 /// epochs. It depends on nothing else: not on ranks, batch sizes or where a run was resumed.
 int64_t sample_at(uint64_t seed, int64_t n, int64_t position);

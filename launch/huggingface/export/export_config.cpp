@@ -185,6 +185,22 @@ Json t5_config(const ModelConfig& model) {
           {"is_encoder_decoder", true}};
 }
 
+Json vit_config(const ModelConfig& model) {
+  return {{"image_size", model.image_size},
+          {"patch_size", model.patch_size},
+          {"num_channels", model.num_channels},
+          {"hidden_size", model.hidden_size},
+          {"num_hidden_layers", model.num_layers},
+          {"num_attention_heads", model.num_heads},
+          {"intermediate_size", model.resolved_mlp_size()},
+          {"hidden_act", name_of(model.activation)},
+          {"qkv_bias", true},
+          {"hidden_dropout_prob", model.dropout},
+          {"attention_probs_dropout_prob", model.attention_dropout},
+          {"layer_norm_eps", model.norm_eps},
+          {"initializer_range", model.init_stddev}};
+}
+
 void add_labels(const ModelConfig& model, const std::vector<std::string>& labels, Json& config) {
   Json names = Json::object(), ids = Json::object();
   for (int64_t i = 0; i < model.num_labels; ++i) {
@@ -215,6 +231,8 @@ Json config_of(const ModelConfig& model) {
       return modernbert_config(model);
     case ModelKind::t5:
       return t5_config(model);
+    case ModelKind::vit:
+      return vit_config(model);
     case ModelKind::encoder_decoder:
       break;
   }

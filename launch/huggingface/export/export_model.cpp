@@ -9,6 +9,7 @@
 #include "launch/huggingface/export/export_config.h"
 #include "launch/huggingface/export/export_tokenizer.h"
 #include "launch/huggingface/export/export_weights.h"
+#include "launch/huggingface/image_processor.h"
 #include "launch/huggingface/sentence_modules.h"
 #include "launch/huggingface/tensor_names.h"
 #include "launch/support/files/output_file.h"
@@ -88,6 +89,7 @@ ExportReport export_model(const ExportOptions& options) {
     files["generation_config.json"] = exported.ids.dump(2) + "\n";
   }
   files.merge(sentence_module_files(model));
+  files.merge(image_processor_files(model));
   for (const auto& [name, text] : files) {
     fs::create_directories((folder.staged() / name).parent_path());
     write_file(folder.staged() / name, text);

@@ -425,6 +425,26 @@ void read_t5(const Reader& config, ImportedConfig& result) {
       config.count({"decoder_start_token_id"}, config.count({"pad_token_id"}, 0));
 }
 
+void read_vit(const Reader& config, ModelConfig& model) {
+  config.require_flag("qkv_bias", true, "all linear layers of Tessera's ViT have a bias");
+  model = preset(ModelKind::vit);
+  model.activation = activation_of(config, "hidden_act", "gelu");
+  model.vocab_size = 1;
+  model.image_size = config.count({"image_size"}, 224);
+  model.patch_size = config.count({"patch_size"}, 16);
+  model.num_channels = config.count({"num_channels"}, 3);
+  model.hidden_size = config.count({"hidden_size"}, 768);
+  model.num_layers = config.count({"num_hidden_layers"}, 12);
+  model.num_heads = config.count({"num_attention_heads"}, 12);
+  model.mlp_size = config.count({"intermediate_size"}, 3072);
+  model.norm_eps = config.number("layer_norm_eps", 1e-12);
+  model.init_stddev = config.number("initializer_range", 0.02);
+  model.dropout = config.number("hidden_dropout_prob", 0.0);
+  model.attention_dropout = config.number("attention_probs_dropout_prob", 0.0);
+  require(model.patch_size > 0, "{}: \"patch_size\" must not be 0", config.where());
+  model.seq_length = model.image_tokens();
+}
+
 /// Whether these are the names that transformers gives to unnamed labels.
 bool are_default_names(const std::vector<std::string>& labels) {
   for (size_t i = 0; i < labels.size(); ++i) {
@@ -534,6 +554,9 @@ ImportedConfig import_config(const Json& json, const std::string& where,
       break;
     case ModelClass::t5_conditional_generation:
       read_t5(config, result);
+      break;
+    case ModelClass::vit_classification:
+      read_vit(config, model);
       break;
   }
   model.head = head_of(result.model_class);

@@ -11,6 +11,7 @@
 #include "launch/checkpoint/model_json.h"
 #include "launch/checkpoint/save/save.h"
 #include "launch/data/datasets/text_pairs.h"
+#include "launch/huggingface/image_processor.h"
 #include "launch/huggingface/import/import_config.h"
 #include "launch/huggingface/import/import_tokenizer.h"
 #include "launch/huggingface/import/match_tensors.h"
@@ -134,13 +135,17 @@ ImportReport import_model(const ImportOptions& options) {
   const Json json = read_config(config_path);
   ImportedConfig config = import_config(json, config_path.string(), options.architecture);
   if (config.model.head == Head::embedding) read_sentence_modules(options.from, config);
+  if (config.model.has_images()) read_image_processor(options.from, config);
   const ForeignWeights weights(options.from);
   if (config.tied_unless_stored && has_own_head(weights, config.model_class)) {
     config.model.tie_embeddings = false;
   }
   const std::vector<TensorName> names = tensor_names(config.model, config.padding_token);
   const MatchedTensors matched = match_tensors(weights, names, config.model_class, config.tied);
-  const bool none = options.tokenizer == kNoTokenizer;
+  require(!config.model.has_images() || !options.tokenizer || options.tokenizer == kNoTokenizer,
+          "--tokenizer is {}, but {} is a model of images, which have no text: leave it out",
+          options.tokenizer.value_or(""), options.from.string());
+  const bool none = options.tokenizer == kNoTokenizer || config.model.has_images();
   require(
       none || options.special_tokens.empty(),
       "--special-token is for models without a tokenizer: leave it out, or add --tokenizer none");

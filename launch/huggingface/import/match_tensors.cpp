@@ -45,6 +45,8 @@ std::string_view base_prefix(ModelClass model_class) {
     case ModelClass::roberta_token_classification:
     case ModelClass::roberta_embedding:
       return "roberta.";
+    case ModelClass::vit_classification:
+      return "vit.";
     case ModelClass::t5_conditional_generation:
       break;
   }
@@ -172,6 +174,8 @@ TiedHead tied_head(ModelClass model_class) {
       return {"decoder.weight", "model.embeddings.tok_embeddings.weight"};
     case ModelClass::t5_conditional_generation:
       return {"lm_head.weight", kT5Words};
+    case ModelClass::vit_classification:
+      return {"", ""};
   }
   return {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight",
           "cls.predictions.bias", "cls.predictions.decoder.bias"};

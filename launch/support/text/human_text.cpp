@@ -43,9 +43,15 @@ std::string human_model(const ModelConfig& model) {
   if (architecture_of(model.kind).cross_attention) {
     layers += fmt::format(" + {}", model.resolved_decoder_layers());
   }
-  return fmt::format("{}: {} layers, {} wide, {} heads, context {}, vocabulary {}",
-                     architecture_of(model.kind).name, layers, model.hidden_size, model.num_heads,
-                     model.seq_length, model.vocab_size);
+  const std::string stack =
+      fmt::format("{}: {} layers, {} wide, {} heads", architecture_of(model.kind).name, layers,
+                  model.hidden_size, model.num_heads);
+  if (model.has_images()) {
+    return stack + fmt::format(", images of {0} × {0} × {1} in {2} patches of {3} × {3}",
+                               model.image_size, model.num_channels, model.num_patches(),
+                               model.patch_size);
+  }
+  return stack + fmt::format(", context {}, vocabulary {}", model.seq_length, model.vocab_size);
 }
 
 }  // namespace tessera

@@ -49,6 +49,14 @@ void add_legend(std::string& html) {
       "</div>\n";
 }
 
+/// What the pictures over an image show.
+void add_image_legend(std::string& html, const AttendedImage& image) {
+  add(html,
+      "<p>Each head has the image, and over it the weights of its patches for {}; the largest is "
+      "the darkest. Below, tokens are named by the row and column of their patch.</p>\n",
+      image.has_class_token ? "the class token" : "all patches, their mean");
+}
+
 void add_header(std::string& html, const AttentionReport& report) {
   html += "<header><h1>What each head attends to</h1><dl>";
   for (const auto& [name, value] :
@@ -135,6 +143,30 @@ void add_attention_name(std::string& html, const SequenceAttention& sequence,
       escape_html(sequence.keys_of(attention).name));
 }
 
+/// The picture that all heads of a sequence are drawn over.
+void add_image_definition(std::string& html, const AttendedImage& image, const std::string& id) {
+  add(html,
+      "<svg class=\"defs\" aria-hidden=\"true\"><defs><image id=\"{}-image\" width=\"1\" "
+      "height=\"1\" href=\"{}\" style=\"image-rendering:pixelated\"/></defs></svg>\n",
+      id, color_image_url(image.colors, image.size, image.size));
+}
+
+/// The image, and over it what a head attends to. The largest weight has the darkest color.
+void add_over_image(std::string& html, const AttendedImage& image, const HeadAttention& head,
+                    const std::string& id) {
+  constexpr int kPixels = 168;
+  std::vector<float> weights = patch_weights(image, head);
+  const float largest = *std::max_element(weights.begin(), weights.end());
+  for (float& weight : weights) weight = largest > 0.0f ? weight / largest : 0.0f;
+  add(html,
+      "<svg class=\"over-image\" role=\"img\" aria-label=\"layer {0}, head {1}, over the "
+      "image\" viewBox=\"0 0 2.08 1\" width=\"{2}\" height=\"{3}\"><use href=\"#{4}-image\"/>"
+      "<use href=\"#{4}-image\" x=\"1.08\"/><image x=\"1.08\" width=\"1\" height=\"1\" "
+      "href=\"{5}\" style=\"image-rendering:pixelated;opacity:.7\"/></svg>",
+      head.layer, head.head, kPixels * 208 / 100, kPixels, id,
+      heat_image_url(weights, image.patches, image.patches));
+}
+
 void add_attention(std::string& html, const SequenceAttention& sequence, size_t index,
                    const std::string& id) {
   const AttentionMaps& attention = sequence.attentions[index];
@@ -146,6 +178,8 @@ void add_attention(std::string& html, const SequenceAttention& sequence, size_t 
   const HeadMaps maps(sequence, attention, id);
   const auto layers = layers_of(attention);
   html += maps.definitions();
+  const AttendedImage& image = sequence.image;
+  if (image.size > 0) add_image_definition(html, image, id);
   add(html, "<div class=\"heads\" data-attention=\"{}\" data-queries=\"{}\" data-keys=\"{}\">\n",
       index, attention.queries, attention.keys);
   add_layer_choice(html, id, layers);
@@ -155,8 +189,10 @@ void add_attention(std::string& html, const SequenceAttention& sequence, size_t 
   for (const Layer& layer : layers) {
     add(html, "<div class=\"layer l{}\">\n", layer.layer);
     for (size_t i = layer.begin; i < layer.end; ++i) {
-      add(html, "<figure><figcaption>layer {}, head {}<output></output></figcaption>{}</figure>\n",
-          layer.layer, attention.heads[i].head, maps.map(i));
+      add(html, "<figure><figcaption>layer {}, head {}<output></output></figcaption>", layer.layer,
+          attention.heads[i].head);
+      if (image.size > 0) add_over_image(html, image, attention.heads[i], id);
+      html += maps.map(i) + "</figure>\n";
     }
     html += "</div>\n";
   }
@@ -167,7 +203,11 @@ void add_sequence(std::string& html, const SequenceAttention& sequence, size_t i
                   bool with_heading) {
   add(html, "<section class=\"sequence\" data-sequence=\"{}\">\n", index);
   if (with_heading) add(html, "<h2>Sequence {}</h2>\n", index);
-  for (size_t text = 0; text < sequence.texts.size(); ++text) add_text(html, sequence, text);
+  if (sequence.image.size > 0) {
+    add_image_legend(html, sequence.image);
+  } else {
+    for (size_t text = 0; text < sequence.texts.size(); ++text) add_text(html, sequence, text);
+  }
   if (sequence.attentions.empty()) html += "<p>There is nothing to attend to.</p>";
   for (size_t i = 0; i < sequence.attentions.size(); ++i) {
     const std::string& name = sequence.attentions[i].name;

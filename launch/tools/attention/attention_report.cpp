@@ -123,7 +123,31 @@ Json to_json(const SequenceAttention& sequence) {
   return json;
 }
 
+void check_image(const SequenceAttention& sequence, size_t index) {
+  const AttendedImage& image = sequence.image;
+  if (image.size == 0) return;
+  const int64_t tokens = image.patches * image.patches + (image.has_class_token ? 1 : 0);
+  require(sequence.texts.size() == 1 && sequence.texts[0].num_tokens() == tokens &&
+              std::ssize(image.colors) == 3 * image.size * image.size,
+          "attention report: sequence {} has an image of {} pixels and {} patches a side, but its "
+          "colors or tokens are of another number",
+          index, image.size, image.patches);
+}
+
 }  // namespace
+
+std::vector<float> patch_weights(const AttendedImage& image, const HeadAttention& head) {
+  const auto patches = static_cast<size_t>(image.patches * image.patches);
+  const size_t first = image.has_class_token ? 1 : 0, tokens = patches + first;
+  const size_t queries = image.has_class_token ? 1 : patches;
+  std::vector<float> sums(patches, 0.0f);
+  for (size_t query = 0; query < queries; ++query) {
+    for (size_t patch = 0; patch < patches; ++patch) {
+      sums[patch] += head.weights[query * tokens + first + patch] / static_cast<float>(queries);
+    }
+  }
+  return sums;
+}
 
 void check(const AttentionReport& report) {
   for (size_t i = 0; i < report.sequences.size(); ++i) {
@@ -133,6 +157,7 @@ void check(const AttentionReport& report) {
               "attention report: {}{}sequence {} has {} tokens and {} ids", text.name,
               text.name.empty() ? "" : " of ", i, text.tokens.size(), text.ids.size());
     }
+    check_image(sequence, i);
     for (const AttentionMaps& maps : sequence.attentions) check_maps(maps, sequence, i);
   }
 }

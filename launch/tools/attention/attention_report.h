@@ -39,11 +39,20 @@ struct AttentionMaps {
   }
 };
 
+/// The image whose patches are the tokens of a sequence, after a class token if it has one.
+struct AttendedImage {
+  int64_t size = 0;     ///< pixels of a side; 0: the sequence has no image
+  int64_t patches = 0;  ///< patches of a side
+  bool has_class_token = false;
+  std::vector<uint8_t> colors;  ///< (size, size, 3): red, green and blue
+};
+
 /// A text and the self-attention of a model with one stack, both without a name; or the source and
 /// the target of an encoder–decoder, with self-attention of both stacks and cross-attention.
 struct SequenceAttention {
   std::vector<AttentionText> texts;
   std::vector<AttentionMaps> attentions;
+  AttendedImage image = {};
 
   const AttentionText& queries_of(const AttentionMaps& maps) const { return texts[maps.queries]; }
   const AttentionText& keys_of(const AttentionMaps& maps) const { return texts[maps.keys]; }
@@ -56,6 +65,10 @@ struct AttentionReport {
   std::string mask;        ///< in words: what is hidden
   std::vector<SequenceAttention> sequences;
 };
+
+/// How much a head attends to each patch of an image (patches, patches): from the class token, or
+/// the mean over all patches as queries.
+std::vector<float> patch_weights(const AttendedImage& image, const HeadAttention& head);
 
 /// Throws, naming sequence, attention, layer and head, if sizes within a report disagree, heads are
 /// out of order, a weight is not from 0 to 1, or a hidden key has a weight.

@@ -41,6 +41,28 @@ struct Bytes {
   }
 };
 
+struct BitmapSize {
+  int64_t rows, columns;
+};
+
+/// BITMAPFILEHEADER and BITMAPINFOHEADER; the palette and the rows, from the top, follow.
+void add_headers(Bytes& bitmap, BitmapSize size, int bits_per_pixel, int64_t palette_bytes,
+                 int64_t row_bytes) {
+  constexpr int64_t kHeaderBytes = 54;
+  bitmap.add('B' | 'M' << 8, 2);
+  bitmap.add(kHeaderBytes + palette_bytes + row_bytes * size.rows, 4);
+  bitmap.add(0, 4);
+  bitmap.add(kHeaderBytes + palette_bytes, 4);
+  bitmap.add(40, 4);
+  bitmap.add(size.columns, 4);
+  bitmap.add(-size.rows, 4);
+  bitmap.add(1, 2);
+  bitmap.add(bits_per_pixel, 2);
+  for (int i = 0; i < 6; ++i) bitmap.add(0, 4);
+}
+
+std::string url_of(const Bytes& bitmap) { return "data:image/bmp;base64," + base64(bitmap.values); }
+
 }  // namespace
 
 uint8_t color_index(float weight) {
@@ -65,19 +87,10 @@ std::string hex(Color color) {
 bool is_dark(uint8_t index) { return index > 135; }
 
 std::string heat_image_url(const std::vector<float>& weights, int64_t rows, int64_t columns) {
-  constexpr int64_t kHeaderBytes = 54, kPaletteBytes = 256 * 4;
+  constexpr int64_t kPaletteBytes = 256 * 4;
   const int64_t row_bytes = (columns + 3) / 4 * 4;
-  Bytes bitmap;  // BITMAPFILEHEADER, BITMAPINFOHEADER, palette, and rows from the top
-  bitmap.add('B' | 'M' << 8, 2);
-  bitmap.add(kHeaderBytes + kPaletteBytes + row_bytes * rows, 4);
-  bitmap.add(0, 4);
-  bitmap.add(kHeaderBytes + kPaletteBytes, 4);
-  bitmap.add(40, 4);
-  bitmap.add(columns, 4);
-  bitmap.add(-rows, 4);
-  bitmap.add(1, 2);
-  bitmap.add(8, 2);  // bits per pixel
-  for (int i = 0; i < 6; ++i) bitmap.add(0, 4);
+  Bytes bitmap;
+  add_headers(bitmap, {rows, columns}, 8, kPaletteBytes, row_bytes);
   for (int i = 0; i < 256; ++i) {
     const Color color = heat_color(static_cast<uint8_t>(i));
     bitmap.add(color.blue | color.green << 8 | color.red << 16, 4);
@@ -87,7 +100,21 @@ std::string heat_image_url(const std::vector<float>& weights, int64_t rows, int6
       bitmap.add(s < columns ? color_index(weights[static_cast<size_t>(t * columns + s)]) : 0, 1);
     }
   }
-  return "data:image/bmp;base64," + base64(bitmap.values);
+  return url_of(bitmap);
+}
+
+std::string color_image_url(const std::vector<uint8_t>& colors, int64_t rows, int64_t columns) {
+  const int64_t row_bytes = (3 * columns + 3) / 4 * 4;
+  Bytes bitmap;
+  add_headers(bitmap, {rows, columns}, 24, 0, row_bytes);
+  for (int64_t row = 0; row < rows; ++row) {
+    const uint8_t* color = colors.data() + 3 * row * columns;
+    for (int64_t column = 0; column < columns; ++column, color += 3) {
+      bitmap.add(color[2] | color[1] << 8 | color[0] << 16, 3);
+    }
+    bitmap.add(0, static_cast<int>(row_bytes - 3 * columns));
+  }
+  return url_of(bitmap);
 }
 
 }  // namespace tessera

@@ -27,4 +27,7 @@ bool is_dark(uint8_t index);
 /// A picture of `weights` (rows, columns), one pixel each, as a data: URL of a bitmap.
 std::string heat_image_url(const std::vector<float>& weights, int64_t rows, int64_t columns);
 
+/// A picture of `colors` (rows, columns, 3), red, green and blue, likewise.
+std::string color_image_url(const std::vector<uint8_t>& colors, int64_t rows, int64_t columns);
+
 }  // namespace tessera

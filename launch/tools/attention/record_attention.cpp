@@ -139,21 +139,49 @@ AttentionMaps maps_of(TextModel& model, const Sample& sample, const Group& group
   return maps;
 }
 
-SequenceAttention sequence_of(TextModel& model, const Tokenizer& tokenizer, const Sample& sample,
-                              const AttentionChoice& choice) {
-  const std::vector<Group> groups = groups_of(model.config());
-  SequenceAttention sequence;
-  if (groups.size() == 1) {
-    sequence.texts = {text_of("", sample.tokens, tokenizer)};
-  } else {
-    sequence.texts = {text_of("source", sample.source_tokens, tokenizer),
-                      text_of("target", sample.tokens, tokenizer)};
+std::vector<AttentionText> texts_of(const Sample& sample, bool has_source,
+                                    const Tokenizer& tokenizer) {
+  if (!has_source) return {text_of("", sample.tokens, tokenizer)};
+  return {text_of("source", sample.source_tokens, tokenizer),
+          text_of("target", sample.tokens, tokenizer)};
+}
+
+/// The tokens of an image: "class", and the row and column of each patch.
+AttentionText text_of_patches(const ModelConfig& config, const Sample& sample) {
+  AttentionText text{.ids = sample.tokens, .tokens = {}};
+  if (config.has_class_token()) text.tokens.emplace_back("class");
+  const int64_t side = config.image_size / config.patch_size;
+  for (int64_t row = 0; row < side; ++row) {
+    for (int64_t column = 0; column < side; ++column) {
+      text.tokens.push_back(fmt::format("{},{}", row, column));
+    }
   }
-  for (const Group& group : groups) {
+  return text;
+}
+
+AttendedImage image_of(const ModelConfig& config, const Pixels& pixels) {
+  AttendedImage image{.size = config.image_size,
+                      .patches = config.image_size / config.patch_size,
+                      .has_class_token = config.has_class_token(),
+                      .colors = {}};
+  const auto channels = static_cast<size_t>(pixels.channels);
+  const bool is_color = channels >= 3;
+  for (size_t i = 0; i < pixels.values.size(); i += channels) {
+    for (size_t color = 0; color < 3; ++color) {
+      image.colors.push_back(pixels.values[i + (is_color ? color : 0)]);
+    }
+  }
+  return image;
+}
+
+std::vector<AttentionMaps> attentions_of(TextModel& model, const Sample& sample,
+                                         const AttentionChoice& choice) {
+  std::vector<AttentionMaps> attentions;
+  for (const Group& group : groups_of(model.config())) {
     AttentionMaps maps = maps_of(model, sample, group, choice);
-    if (!maps.heads.empty()) sequence.attentions.push_back(std::move(maps));
+    if (!maps.heads.empty()) attentions.push_back(std::move(maps));
   }
-  return sequence;
+  return attentions;
 }
 
 std::string model_in_words(const ModelConfig& config) {
@@ -166,23 +194,48 @@ std::string model_in_words(const ModelConfig& config) {
                      config.hidden_size);
 }
 
+/// The choice, resolved.
+AttentionChoice resolved(const ModelConfig& config, const AttentionChoice& choice) {
+  int64_t most_layers = 0;
+  for (const Group& group : groups_of(config)) {
+    most_layers = std::max(most_layers, group.config.num_layers);
+  }
+  return {chosen(choice.layers, most_layers, "layer"),
+          chosen(choice.heads, config.num_heads, "head")};
+}
+
 }  // namespace
 
 AttentionReport record_attention(TextModel& model, const Tokenizer& tokenizer,
                                  const std::vector<Sample>& samples,
                                  const AttentionChoice& choice) {
   const ModelConfig& config = model.config();
-  int64_t most_layers = 0;
-  for (const Group& group : groups_of(config)) {
-    most_layers = std::max(most_layers, group.config.num_layers);
-  }
-  const AttentionChoice found = {chosen(choice.layers, most_layers, "layer"),
-                                 chosen(choice.heads, config.num_heads, "head")};
+  const AttentionChoice found = resolved(config, choice);
+  const bool has_source = traits_of(config).source_length > 0;
   AttentionReport report;
   report.model = model_in_words(config);
   report.mask = mask_in_words(config, samples);
   for (const Sample& sample : samples) {
-    report.sequences.push_back(sequence_of(model, tokenizer, sample, found));
+    report.sequences.push_back(
+        {texts_of(sample, has_source, tokenizer), attentions_of(model, sample, found)});
+  }
+  return report;
+}
+
+AttentionReport record_attention(TextModel& model, const std::vector<Pixels>& images,
+                                 const AttentionChoice& choice) {
+  const ModelConfig& config = model.config();
+  const AttentionChoice found = resolved(config, choice);
+  const ImageEncoder encoder(config);
+  AttentionReport report;
+  report.model = model_in_words(config);
+  report.mask = "each token sees all of its image";
+  for (const Pixels& pixels : images) {
+    Sample sample;
+    encoder.encode(pixels, sample);
+    report.sequences.push_back({{text_of_patches(config, sample)},
+                                attentions_of(model, sample, found),
+                                image_of(config, pixels)});
   }
   return report;
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/data/images/image_dataset.h"
 #include "launch/tokenizers/tokenizer.h"
 #include "launch/tools/attention/attention_report.h"
 #include "launch/tools/predict/text_model.h"
@@ -22,5 +23,9 @@ struct AttentionChoice {
 /// the model has no such layer or head, or a sample is too long. Collective.
 AttentionReport record_attention(TextModel& model, const Tokenizer& tokenizer,
                                  const std::vector<Sample>& samples, const AttentionChoice& choice);
+
+/// The same of a model of images. Images have the model's size. Collective.
+AttentionReport record_attention(TextModel& model, const std::vector<Pixels>& images,
+                                 const AttentionChoice& choice);
 
 }  // namespace tessera

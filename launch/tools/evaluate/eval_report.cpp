@@ -30,6 +30,9 @@ std::string to_string(const EvalReport& report) {
     text += fmt::format("  perplexity {:.2f}", std::exp(found.losses.token));
   }
   if (report.bits_per_byte) text += fmt::format("  bits per byte {:.4f}", *report.bits_per_byte);
+  if (const std::string classes = class_table(found, report.label_names); !classes.empty()) {
+    text += "\n" + classes;
+  }
   return text;
 }
 
@@ -60,6 +63,14 @@ Json to_json(const EvalReport& report) {
     if (found.one_label) json["most_frequent_label"] = found.most_frequent_label;
     json["f1"] = found.f1;
     json["macro_f1"] = found.macro_f1();
+    if (!found.confusion.empty()) {
+      json["class_accuracy"] = found.class_accuracies();
+      json["confusion"] = Json::array();
+      const auto classes = std::ssize(found.f1);
+      for (auto row = found.confusion.begin(); row != found.confusion.end(); row += classes) {
+        json["confusion"].push_back(std::vector<int64_t>(row, row + classes));
+      }
+    }
   }
   return json;
 }

@@ -163,6 +163,7 @@ class EvalRun {
     const ModelTraits traits = traits_of(config_.model);
     report_.predicts_masked = traits.objective == Objective::masked_lm;
     report_.token_labels = traits.token_labels;
+    report_.label_names = names_of_labels(config_.data.labels);
     report_.compares_texts = traits.objective == Objective::embedding;
     tokenizer_ = tokenizer_of(checkpoint);
     auto [samples, notes] = open_part(config_, tokenizer_, options_.part);

@@ -44,7 +44,8 @@ struct EvalReport {
   /// from the dataset's metadata. nullopt if neither is known, and for BERT.
   std::optional<double> bits_per_byte;
   double seconds = 0.0;
-  std::vector<std::string> notes;  ///< sentences about the data for the user
+  std::vector<std::string> label_names;  ///< of a head that classifies; empty: numbers
+  std::vector<std::string> notes;        ///< sentences about the data for the user
 };
 
 /// Evaluates a checkpoint's weights in fp32, with samples in their natural order and as in epoch 0,

@@ -55,6 +55,11 @@ std::unique_ptr<const FilePrediction> label_prediction(const ModelConfig& config
                                                        const std::vector<std::string>& labels,
                                                        const FilePredictionOptions& options);
 
+/// The same for the images of a set (open_images()), whose own labels are ignored.
+std::unique_ptr<const FilePrediction> image_prediction(const ModelConfig& config,
+                                                       const std::vector<std::string>& labels,
+                                                       const FilePredictionOptions& options);
+
 /// The likeliest label of each word of a file (for_each_sentence). Throws like label_prediction(),
 /// and if options.truncate: a word without a prediction would be missing.
 ///

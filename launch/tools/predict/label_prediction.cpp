@@ -1,10 +1,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <memory>
+#include <utility>
 
 #include "core/error.h"
 #include "launch/data/datasets/classification_dataset.h"
 #include "launch/data/datasets/labeled_lines.h"
+#include "launch/data/images/image_dataset.h"
 #include "launch/support/text/json.h"
 #include "launch/tools/predict/file_prediction.h"
 #include "launch/tools/predict/predict.h"
@@ -12,23 +16,20 @@
 namespace tessera {
 namespace {
 
+/// Overwrites a sample with text or image `i`.
+using FillSample = std::function<void(int64_t i, Sample& out)>;
+
 class LabelPrediction final : public FilePrediction {
  public:
-  LabelPrediction(const ModelConfig& config, const Tokenizer& tokenizer,
-                  const std::vector<std::string>& labels, const FilePredictionOptions& options)
-      : type_(config.problem_type), format_(options.format), labels_(labels) {
-    const ClassificationEncoder encoder(
-        [&](std::string_view text) { return tokenizer.encode(text); }, tokenizer.traits(),
-        config.seq_length, options.truncate);
-    for_each_text_line(options.input, [&](const LabeledLine& line) {
-      const std::string where = fmt::format("{}:{}", options.input, line.number);
-      require(!line.text_pair || config.token_types != 1,
-              "{}: a pair needs a model with 2 token types, but the model has 1", where);
-      encoder.encode(line.text, line.text_pair, where, texts_.emplace_back());
-    });
-  }
+  LabelPrediction(const ModelConfig& config, const std::vector<std::string>& labels,
+                  PredictionFormat format, int64_t size, FillSample fill)
+      : type_(config.problem_type),
+        format_(format),
+        labels_(labels),
+        size_(size),
+        fill_(std::move(fill)) {}
 
-  int64_t size() const override { return std::ssize(texts_); }
+  int64_t size() const override { return size_; }
 
   std::string header() const override {
     if (format_ == PredictionFormat::jsonl) return "";
@@ -44,8 +45,10 @@ class LabelPrediction final : public FilePrediction {
   }
 
   std::string lines(TextModel& model, Range texts) const override {
-    const auto batch = std::span(texts_).subspan(static_cast<size_t>(texts.begin),
-                                                 static_cast<size_t>(texts.size()));
+    std::vector<Sample> batch(static_cast<size_t>(texts.size()));
+    for (int64_t i = texts.begin; i < texts.end; ++i) {
+      fill_(i, batch[static_cast<size_t>(i - texts.begin)]);
+    }
     std::string text;
     for (const std::vector<double>& values : predict_labels(model, batch)) {
       text += format_ == PredictionFormat::jsonl ? json_of(values) : columns_of(values);
@@ -111,7 +114,8 @@ class LabelPrediction final : public FilePrediction {
   ProblemType type_;
   PredictionFormat format_;
   std::vector<std::string> labels_;
-  std::vector<Sample> texts_;
+  int64_t size_;
+  FillSample fill_;
 };
 
 }  // namespace
@@ -120,7 +124,29 @@ std::unique_ptr<const FilePrediction> label_prediction(const ModelConfig& config
                                                        const Tokenizer& tokenizer,
                                                        const std::vector<std::string>& labels,
                                                        const FilePredictionOptions& options) {
-  return std::make_unique<const LabelPrediction>(config, tokenizer, labels, options);
+  const ClassificationEncoder encoder([&](std::string_view text) { return tokenizer.encode(text); },
+                                      tokenizer.traits(), config.seq_length, options.truncate);
+  auto texts = std::make_shared<std::vector<Sample>>();
+  for_each_text_line(options.input, [&](const LabeledLine& line) {
+    const std::string where = fmt::format("{}:{}", options.input, line.number);
+    require(!line.text_pair || config.token_types != 1,
+            "{}: a pair needs a model with 2 token types, but the model has 1", where);
+    encoder.encode(line.text, line.text_pair, where, texts->emplace_back());
+  });
+  return std::make_unique<const LabelPrediction>(
+      config, labels, options.format, std::ssize(*texts),
+      [texts](int64_t i, Sample& out) { out = texts->at(static_cast<size_t>(i)); });
+}
+
+std::unique_ptr<const FilePrediction> image_prediction(const ModelConfig& config,
+                                                       const std::vector<std::string>& labels,
+                                                       const FilePredictionOptions& options) {
+  const std::shared_ptr<const ImageSet> images = open_images(options.input);
+  check_image_format(config, *images, options.input);
+  const ImageEncoder encoder(config);
+  return std::make_unique<const LabelPrediction>(
+      config, labels, options.format, images->size(),
+      [images, encoder](int64_t i, Sample& out) { encoder.encode(*images, i, out); });
 }
 
 }  // namespace tessera

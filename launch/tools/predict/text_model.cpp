@@ -46,6 +46,7 @@ std::string_view use_of(Objective objective) {
 /// Batches of texts without labels.
 BatchShape shape_of_texts(const ModelConfig& config, int64_t rows) {
   BatchShape shape{rows, config.seq_length};
+  shape.patch_width = traits_of(config).patch_width;
   shape.source_length = traits_of(config).source_length;
   return shape;
 }

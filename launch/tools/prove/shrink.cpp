@@ -174,6 +174,43 @@ std::string labeled_words(const ModelConfig& model) {
   return lines;
 }
 
+/// Nine patches of gray images.
+void shrink_images(ModelConfig& model) {
+  constexpr int64_t kPatch = 3;
+  model.patch_size = std::min(model.patch_size, kPatch);
+  model.image_size = 3 * model.patch_size;
+  model.num_channels = 1;
+  model.image_mean.resize(1);
+  model.image_std.resize(1);
+  model.seq_length = model.image_tokens();
+  model.vocab_size = 1;
+}
+
+std::string big_endian(int64_t value) {
+  std::string bytes;
+  for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(value >> shift);
+  return bytes;
+}
+
+/// Writes an IDX file of noise, and its labels. Returns its path.
+std::string write_images(const std::filesystem::path& folder, const ModelConfig& model) {
+  constexpr int64_t kImages = 240;
+  Draws draws(0);
+  std::string images = std::string("\0\0\x08\x03", 4) + big_endian(kImages) +
+                       big_endian(model.image_size) + big_endian(model.image_size);
+  std::string labels = std::string("\0\0\x08\x01", 4) + big_endian(kImages);
+  for (int64_t i = 0; i < kImages; ++i) {
+    labels += static_cast<char>(draws.below(model.num_labels));
+    for (int64_t pixel = model.image_size * model.image_size; pixel > 0; --pixel) {
+      images += static_cast<char>(draws.below(256));
+    }
+  }
+  write_file(folder / "labels-idx1-ubyte", labels);
+  const std::string path = folder / "images-idx3-ubyte";
+  write_file(path, images);
+  return path;
+}
+
 void shrink_model(ModelConfig& model) {
   const ModelConfig before = model;
   const bool has_both = before.attention_window > 0 &&
@@ -208,6 +245,7 @@ void shrink_model(ModelConfig& model) {
         std::max<int64_t>(1, before.rotary.original_length * model.seq_length / before.seq_length);
   }
   if (model.num_labels > 0) model.num_labels = std::min(model.num_labels, kLabels);
+  if (before.has_images()) shrink_images(model);
   // All parts of the model have significant gradients.
   model.init_stddev = 0.1;
 }
@@ -221,6 +259,14 @@ void shrink_data(ShrunkRun& run, const std::filesystem::path& folder) {
   config.data.eval_fraction = 0.1;
   config.data.test_fraction = 0.0;
   config.data.labels = std::nullopt;
+  if (config.model.has_images()) {
+    config.data.special_tokens = {};
+    config.data.train = write_images(folder, config.model);
+    config.augmentation.crop_padding =
+        std::min<int64_t>(config.augmentation.crop_padding, config.model.image_size - 1);
+    run.left_out.emplace_back("images are gray noise here, in an IDX file");
+    return;
+  }
   const Objective objective = traits_of(config.model).objective;
   if (objective == Objective::embedding) {
     const std::string path = folder / "tuples.tsv";

@@ -25,6 +25,7 @@
 #include "launch/data/datasets/labeled_lines.h"
 #include "launch/data/datasets/labeled_words.h"
 #include "launch/data/datasets/text_tuples.h"
+#include "launch/data/images/image_set.h"
 #include "launch/data/indexed/dataset_metadata.h"
 #include "launch/tokenizers/id_tokenizer.h"
 #include "launch/tokenizers/tokenizer_identity.h"
@@ -86,6 +87,7 @@ class Deriver {
       take_model(checkpoint_from(), /*heads=*/false);
     }
     if (wants("model.head")) derive_head();
+    derive_images();
     if (wants("model.next_sentence")) derive_next_sentence();
     if (!own_ && config().checkpoint.from && wants_of_model()) derive_pooling();
     if (wants("model.hard_negatives")) derive_hard_negatives();
@@ -108,6 +110,7 @@ class Deriver {
     const auto next = config().automatic.lower_bound(kModel);
     return next != config().automatic.end() && next->starts_with(kModel);
   }
+  bool has_images() const { return architecture_of(config().model.kind).images; }
   bool classifies() const { return config().model.head != Head::pretraining; }
 
   /// `value` in YAML.
@@ -157,6 +160,9 @@ class Deriver {
   }
 
   void derive_head() {
+    if (has_images()) {
+      return set("model.head", "classification", "the model sees images");
+    }
     const std::vector<std::string> paths = paths_of(config().data.train);
     const bool is_labeled = !paths.empty() && std::ranges::all_of(paths, is_labeled_file);
     const bool has_heads = architecture_of(config().model.kind).classification;
@@ -167,6 +173,29 @@ class Deriver {
     } else {
       set("model.head", "pretraining", "");
     }
+  }
+
+  void derive_images() {
+    if (!has_images()) return;
+    if (wants("model.image_size") || wants("model.num_channels")) {
+      const std::string path = paths_of(config().data.train).at(0);
+      const ImageFormat found =
+          with_exit_code(ExitCode::data, [&] { return open_images(path)->format(); });
+      constexpr int64_t kResized = 224, kColors = 3;
+      const bool resized = found.rows == 0;
+      const std::string origin = resized ? "for image files" : fmt::format("as in {}", path);
+      const auto set_number = [&](const char* name, int64_t value) {
+        if (wants(name)) set(name, fmt::to_string(value), origin);
+      };
+      set_number("model.image_size", resized ? kResized : found.rows);
+      set_number("model.num_channels", resized ? kColors : found.channels);
+    }
+    if (wants("model.seq_length")) {
+      set("model.seq_length", fmt::to_string(config().model.image_tokens()), "the patches");
+    }
+    // Patches have no ids.
+    if (wants("model.vocab_size")) set("model.vocab_size", "1", "");
+    if (wants("data.tokenizer")) set("data.tokenizer", std::string(kNoTokenizer), "");
   }
 
   /// A head of the same kind continues with the pooling that it was trained with.
@@ -230,6 +259,7 @@ class Deriver {
 
   Labels labels_in(const std::vector<std::string>& paths, std::optional<int64_t> count) const {
     return with_exit_code(ExitCode::data, [&] {
+      if (has_images()) return find_image_labels(paths, count);
       const bool of_words = config().model.head == Head::token_classification;
       return of_words ? find_word_labels(paths, count)
                       : find_labels(paths, config().model.problem_type, count);

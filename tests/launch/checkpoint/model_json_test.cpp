@@ -79,7 +79,7 @@ TEST(ModelJson, NamesInvalidValues) {
   error("token_types", -1, {"the checkpoint's model.token_types is -1", "from 0"});
   error("next_sentence", 1, {"the checkpoint's model.next_sentence is 1", "true or false"});
   error("num_layers", "2", {"the checkpoint's model.num_layers is the quoted text \"2\""});
-  error("bias", Json::array({true}), {"the checkpoint's model.bias is [true]"});
+  error("bias", Json::array({true}), {"the checkpoint's model.bias is a list of 1"});
   error("rotary_base", 0.5, {"the checkpoint's model.rotary_base is 0.5"});
   error("head", "classification", {"the checkpoint's model is invalid", "model.kind is gpt2"});
   error("num_head", 3, {"has a key 'num_head', which this version does not know"});

@@ -157,7 +157,7 @@ TEST(ConfigKind, RejectsKeysThatGptIgnores) {
   expect_without_effect(kGpt, "data.short_samples=pack", "data.short_samples", reason);
   EXPECT_EQ(kind_error(kGpt, {"model.head=classification", "model.num_labels=2"}),
             "model.head is classification, but model.kind is gpt2: choose bert or roberta or "
-            "modernbert as the kind, or pretraining as the head");
+            "modernbert or vit as the kind, or pretraining as the head");
 }
 
 TEST(ConfigKind, RejectsKeysThatPackedDocumentsIgnore) {

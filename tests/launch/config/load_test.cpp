@@ -118,7 +118,7 @@ TEST(ConfigLoad, NamesUnknownSections) {
             "x.yaml:5:1: unknown section 'optimiser'; did you mean 'optimizer'?");
   EXPECT_EQ(load_error(kMinimal + "<<: {lr: 1}\n"),
             "x.yaml:5:1: unknown section '<<'; the sections are run, model, data, mlm, "
-            "span_corruption, parallel, "
+            "span_corruption, augmentation, parallel, "
             "batch, train, optimizer, eval, checkpoint, log");
   EXPECT_THAT(set_error("trian.steps=3"),
               EndsWith("unknown section 'trian'; did you mean 'train'?"));
@@ -220,7 +220,7 @@ TEST(ConfigLoad, ReportsFoundAndAllowedValues) {
       {"model.gated_mlp", "'true'", "the quoted text \"true\"", truth},
       {"model.kind", "umt5", "umt5",
        "one of: gpt2, llama, mistral, qwen2, qwen3, bert, roberta, modernbert, encoder_decoder, "
-       "t5"},
+       "t5, vit"},
       {"run.device", "GPU", "GPU", "one of: auto, cpu, cuda"},
       {"run.precision", "fp16", "fp16", "one of: fp32, bf16"},
       {"data.tokenizer", "[byte]", "a list of 1", tokenizers},

@@ -5,6 +5,7 @@
 #include <random>
 #include <string>
 
+#include "launch/config/label_names.h"
 #include "launch/config/schema.h"
 #include "launch/config/schema_list.h"
 #include "launch/config/validate.h"
@@ -93,6 +94,14 @@ class Randomizer {
   typename PairOf<Rule>::Value make(const PairOf<Rule>& rule) {
     return {make(rule.rule), make(rule.rule)};
   }
+  template <typename Rule>
+  typename ListOf<Rule>::Value make(const ListOf<Rule>& rule) {
+    typename ListOf<Rule>::Value values;
+    do {
+      values.push_back(make(rule.rule));
+    } while (random_() % 2 == 0);
+    return values;
+  }
 
   std::mt19937_64 random_;
 };
@@ -177,6 +186,16 @@ TEST(ConfigDocs, PageMatchesSchema) {
       << "  tessera config --markdown > docs/configuration.md";
 }
 
+/// As a run would, from its data.
+void derive_from_images(RunConfig& config) {
+  config.model.head = Head::classification;
+  config.model.num_labels = std::ssize(names_of_labels(config.data.labels));
+  config.model.image_size = 28;
+  config.model.num_channels = 1;
+  config.model.seq_length = config.model.image_tokens();
+  config.model.vocab_size = 1;
+}
+
 TEST(ConfigFiles, AllLoadAndFitOneAndTwoRanks) {
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(test::source_folder() / "configs")) {
@@ -188,6 +207,7 @@ TEST(ConfigFiles, AllLoadAndFitOneAndTwoRanks) {
     EXPECT_EQ(parse_config("x.yaml", to_yaml(config)), config);
     if (config.checkpoint.from) continue;  // the checkpoint has the rest
     if (config.automatic.contains("model.vocab_size")) config.model.vocab_size = 257;
+    if (config.model.has_images()) derive_from_images(config);
     EXPECT_NO_THROW(validate(config, 1));
     EXPECT_NO_THROW(validate(config, 2));
   }

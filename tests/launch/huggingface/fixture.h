@@ -5,8 +5,10 @@
 #include <cmath>
 #include <deque>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,7 @@
 #include "launch/checkpoint/save/save.h"
 #include "launch/huggingface/export/export_model.h"
 #include "launch/huggingface/import/import_model.h"
+#include "launch/tokenizers/id_tokenizer.h"
 #include "models/architecture.h"
 #include "models/model.h"
 #include "tests/launch/data/test_files.h"
@@ -202,7 +205,9 @@ class HuggingFaceFolder : public testing::Test {
     request.model = architecture_json(model);
     request.extra = extra;
     request.attachments[kTokenizerAttachment] =
-        tokenizer_attachment(*make_tokenizer(tokenizer.empty() ? wordpiece() : tokenizer));
+        model.has_images()
+            ? tokenizer_attachment(IdTokenizer(1))
+            : tokenizer_attachment(*make_tokenizer(tokenizer.empty() ? wordpiece() : tokenizer));
     save_checkpoint(request, tp);
   }
 
@@ -222,7 +227,11 @@ class HuggingFaceFolder : public testing::Test {
     ImportOptions options;
     options.from = from;
     options.to = folder_ / to;
-    options.tokenizer = wordpiece();
+    const std::ifstream config(from / "config.json");
+    std::stringstream text;
+    text << config.rdbuf();
+    const bool has_images = text.str().find("\"image_size\"") != std::string::npos;
+    if (!has_images) options.tokenizer = wordpiece();
     return import_model(options);
   }
 

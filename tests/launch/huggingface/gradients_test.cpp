@@ -51,13 +51,23 @@ void add_sources(const GoldenFile& golden, std::vector<Sample>& rows) {
 std::vector<Sample> rows_of(const GoldenFile& golden) {
   const auto tokens = golden.read<int32_t>("tokens"), targets = golden.read<int32_t>("targets");
   const auto labels = golden.read<int32_t>("labels");
+  const bool has_images = golden.file.entries().count("patches") > 0;
+  std::vector<int32_t> types(tokens.size(), 0);
+  std::vector<float> patches;
+  if (has_images) {
+    types = golden.read<int32_t>("token_types");
+    patches = golden.read<float>("patches");
+  }
+  const size_t width = patches.size() / tokens.size();
   std::vector<Sample> rows;
   auto token = tokens.begin(), target = targets.begin();
   for (const int32_t length : golden.read<int32_t>("rows")) {
     Sample row;
     row.tokens.assign(token, token + length);
     row.targets.assign(target, target + length);
-    row.token_types.assign(static_cast<size_t>(length), 0);
+    const auto first = token - tokens.begin(), w = static_cast<std::ptrdiff_t>(width);
+    row.token_types.assign(types.begin() + first, types.begin() + first + length);
+    row.patches.assign(patches.begin() + first * w, patches.begin() + (first + length) * w);
     row.document_lengths = {length};
     row.labels = {labels[rows.size()]};
     token += length;
@@ -175,7 +185,7 @@ INSTANTIATE_TEST_SUITE_P(Classes, HuggingFaceGradients,
                                          "qwen3_biases", "roberta", "roberta_classifier",
                                          "modernbert", "modernbert_classifier",
                                          "modernbert_mean_classifier", "bert_embedding", "t5",
-                                         "t5_v1_1"),
+                                         "t5_v1_1", "vit"),
                          [](const auto& instance) { return std::string(instance.param); });
 
 }  // namespace

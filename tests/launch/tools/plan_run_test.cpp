@@ -62,6 +62,7 @@ class FullRows : public Dataset {
       std::fill_n(out.labels.begin(), labels, static_cast<int32_t>(sample % 2));
     }
     out.label_values.assign(static_cast<size_t>(traits.label_width), 1.0f);
+    out.patches.assign(static_cast<size_t>(traits.row_length * traits.patch_width), 0.5f);
     if (traits.source_length == 0) return;
     for (int64_t i = 0; i < traits.source_length; ++i) {
       out.source_tokens.push_back(static_cast<int32_t>((sample + 5 * i) % model_.vocab_size));
@@ -379,6 +380,16 @@ constexpr PlannedModel kPlannedModels[] = {
        model.activation = Activation::gelu_tanh;
        model.tie_embeddings = model.scaled_logits = false;
        model.dropout = 0.1;
+     }},
+    {"ViT", ModelKind::vit,
+     [](ModelConfig& model) {
+       model.head = Head::classification;
+       model.num_labels = 5;
+       model.image_size = 24;
+       model.num_channels = 3;
+       model.patch_size = 6;
+       model.seq_length = model.image_tokens();
+       model.vocab_size = 1;
      }},
     {"labels of words", ModelKind::bert,
      [](ModelConfig& model) {

@@ -9,6 +9,7 @@
 #include "launch/data/indexed/indexed_dataset_writer.h"
 #include "launch/tokenizers/wordpiece/wordpiece_vocabulary.h"
 #include "models/architecture.h"
+#include "tests/support/image_files.h"
 
 namespace tessera::test {
 namespace {
@@ -111,6 +112,37 @@ void write_text_tuples(const std::string& path, bool negatives) {
   require(file.flush().good(), "{} cannot be written", path);
 }
 
+/// Writes images of noise, in which rows of a place that depends on the label are bright: an IDX
+/// file with its labels, and a file in CIFAR-10's format.
+void write_small_images(const TestFolder& folder) {
+  constexpr uint32_t kImages = 100;
+  Draws draws;
+  const auto image = [&](int64_t rows, int64_t columns, int64_t label) {
+    std::string pixels;
+    for (int64_t i = 0; i < rows * columns; ++i) {
+      const bool bright = i / columns * kLabels / rows == label;
+      pixels += static_cast<char>(draws.below(200) + (bright ? 55 : 0));
+    }
+    return pixels;
+  };
+  std::string images, labels, cifar;
+  for (uint32_t i = 0; i < kImages; ++i) {
+    const int64_t label = draws.below(kLabels);
+    labels += static_cast<char>(label);
+    images += image(12, 12, label);
+    cifar += static_cast<char>(label);
+    for (int color = 0; color < 3; ++color) cifar += image(32, 32, label);
+  }
+  const auto write = [&](const char* name, const std::string& bytes) {
+    std::ofstream file(folder / name, std::ios::binary);
+    file << bytes;
+    require(file.flush().good(), "{} cannot be written", folder / name);
+  };
+  write("images-idx3-ubyte", idx({kImages, 12, 12}, images));
+  write("labels-idx1-ubyte", idx({kImages}, labels));
+  write("images.bin", cifar);
+}
+
 /// Writes pairs of texts, the target mostly determined by the source.
 void write_text_pairs(const std::string& path) {
   std::ofstream file(path);
@@ -149,6 +181,23 @@ void write_sentences(const std::string& prefix, int64_t tokens) {
 void make_bert(RunConfig& config) {
   apply_preset(config.model, ModelKind::bert);
   config.model.token_types = 2;
+}
+
+/// Square images, of `channels` numbers in each pixel.
+struct SmallImages {
+  int64_t size, channels;
+};
+
+void make_vit(RunConfig& config, SmallImages images, int64_t patch_size) {
+  apply_preset(config.model, ModelKind::vit);
+  config.model.head = Head::classification;
+  config.model.num_labels = kLabels;
+  config.model.image_size = images.size;
+  config.model.num_channels = images.channels;
+  config.model.patch_size = patch_size;
+  config.model.seq_length = config.model.image_tokens();
+  config.model.vocab_size = 1;
+  config.data.tokenizer = "none";
 }
 
 void add_dropout(RunConfig& config) {
@@ -308,6 +357,21 @@ void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
       config.span_corruption.sentinels = 9;
       config.model.vocab_size += config.span_corruption.sentinels;
       return;
+    case SmallKind::images:
+      make_vit(config, {12, 1}, 4);
+      add_dropout(config);
+      config.model.num_heads = 3;  // of 4 tensor ranks, one has none
+      config.model.head_dim = 10;
+      config.data.train = folder / "images-idx3-ubyte";
+      return;
+    case SmallKind::mean_images:
+      make_vit(config, {32, 3}, 8);
+      config.model.image_mean = {0.4, 0.5, 0.6};
+      config.augmentation = {.crop_padding = 2, .horizontal_flip = true};
+      config.model.classifier_pooling = Pooling::mean;
+      config.model.seq_length = config.model.image_tokens();
+      config.data.train = folder / "images.bin";
+      return;
   }
 }
 
@@ -351,6 +415,10 @@ std::string to_string(SmallKind kind) {
       return "span_corruption";
     case SmallKind::t5:
       return "t5";
+    case SmallKind::images:
+      return "images";
+    case SmallKind::mean_images:
+      return "mean_images";
   }
   return "?";
 }
@@ -374,6 +442,7 @@ void write_small_data(const TestFolder& folder, int64_t tokens) {
   write_text_tuples(folder / "tuples.tsv", /*negatives=*/false);
   write_text_tuples(folder / "triples.tsv", /*negatives=*/true);
   write_text_pairs(folder / "pairs.tsv");
+  write_small_images(folder);
 }
 
 RunConfig small_run(const TestFolder& folder, const std::string& run, SmallKind kind) {

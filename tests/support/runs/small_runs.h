@@ -36,6 +36,8 @@ enum class SmallKind {
                 ///< dropout
   span_corruption,  ///< an encoder-decoder with rotary positions, grouped queries and a gated MLP
   t5,               ///< span corruption, a T5 with unequal heads and MLP columns, with dropout
+  images,           ///< a ViT with a class token and unequal heads, with dropout, on an IDX file
+  mean_images,      ///< a ViT that takes the mean, on CIFAR-10's format, augmented
 };
 
 inline constexpr SmallKind kSmallKinds[] = {
@@ -44,7 +46,8 @@ inline constexpr SmallKind kSmallKinds[] = {
     SmallKind::bert_packed, SmallKind::modernbert,      SmallKind::bert_blend,
     SmallKind::classifier,  SmallKind::multi_label,     SmallKind::words,
     SmallKind::embeddings,  SmallKind::embeddings_cls,  SmallKind::mean_classifier,
-    SmallKind::translation, SmallKind::span_corruption, SmallKind::t5};
+    SmallKind::translation, SmallKind::span_corruption, SmallKind::t5,
+    SmallKind::images,      SmallKind::mean_images};
 
 std::string to_string(SmallKind kind);
 
