@@ -236,6 +236,19 @@ void describe(Section& model, auto& field) {
   field(by_kind("window_pattern"), model.window_pattern, Letters{"GL"},
         "Which layers have the window: a letter per layer, `L` (local, with the window) or `G` "
         "(global, without), repeated until the last layer. `GLL` is ModernBERT's.");
+  field("attention_dilation", model.attention_dilation, IntegerIn{1, 1'000'000},
+        "Of layers with a window (Longformer): a token attends to every `attention_dilation`-th "
+        "token, as many as without it, so the window is as many times as wide. 1 is a window "
+        "without gaps.");
+  field("global_tokens", model.global_tokens, IntegerIn{0, 10'000'000},
+        "Of layers with a window (Longformer): this many first tokens of each document attend to "
+        "all tokens, and all attend to them, in spite of the window. A causal model's tokens still "
+        "attend only to earlier ones, so these are attention sinks (StreamingLLM).");
+  field("attention_prefix", model.attention_prefix, IntegerIn{0, 10'000'000},
+        "Makes a causal model a prefix language model: this many first tokens of each document "
+        "attend to each other in both directions, and the model learns to predict only the tokens "
+        "after them. `tessera generate` then needs a prompt of at least as many tokens. A window "
+        "still applies.");
   field(by_kind("tie_embeddings"), model.tie_embeddings, TrueOrFalse{},
         "Whether the output head is the token embedding, or has a matrix of its own.");
   field(by_kind("scaled_logits"), model.scaled_logits, TrueOrFalse{},

@@ -1,5 +1,6 @@
 #include "launch/config/validate_kind.h"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -283,6 +284,41 @@ void check_windows(const ModelConfig& model) {
           model.local_rotary_base);
 }
 
+/// What lets a token see more than the window or causality does, and what makes a window wider.
+void check_mask_patterns(const ModelConfig& model) {
+  constexpr const char* kNoWindow = "model.attention_window is 0";
+  require_default(model.attention_window > 0 || model.attention_dilation == 1,
+                  "model.attention_dilation", kNoWindow);
+  require_default(model.attention_window > 0 || model.global_tokens == 0, "model.global_tokens",
+                  kNoWindow);
+  const int64_t longest = std::max(model.seq_length, traits_of(model).source_length);
+  require(
+      model.attention_dilation == 1 ||
+          (model.attention_window > 1 && model.attention_dilation < longest),
+      "model.attention_dilation is {}, but model.attention_window is {} and a text has up to {} "
+      "tokens: a token would see no other one in the window, so choose an attention_window of "
+      "at least 2 and a dilation below {}",
+      model.attention_dilation, model.attention_window, longest, longest);
+  require(model.global_tokens < longest,
+          "model.global_tokens is {}, but a text has up to {} tokens, so all of them would be "
+          "global: choose fewer, or 0 as attention_window",
+          model.global_tokens, longest);
+  const int64_t prefix = model.attention_prefix;
+  if (prefix == 0) return;
+  const ModelTraits traits = traits_of(model);
+  require(traits.objective == Objective::causal_lm,
+          "model.attention_prefix is {}, but model.kind is {}, {}: leave it out", prefix,
+          architecture_of(model.kind).name,
+          traits.causal ? "whose encoder reads the prefix" : "whose tokens see later ones anyway");
+  require(prefix >= 2,
+          "model.attention_prefix is 1, but all tokens see the first one anyway: choose 2 or more, "
+          "or leave it out");
+  require(prefix < model.seq_length,
+          "model.attention_prefix is {}, but model.seq_length is {}: the model learns from the "
+          "tokens after the prefix, so choose less than {}",
+          prefix, model.seq_length, model.seq_length);
+}
+
 void check_relative(const ModelConfig& model) {
   const bool relative = model.positions == Positions::relative;
   const ModelConfig defaults;
@@ -329,6 +365,7 @@ void check_model_kind(const ModelConfig& model) {
   check_heads(model);
   check_positions(model);
   check_windows(model);
+  check_mask_patterns(model);
   check_embeddings(model);
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 /// Returns B × T. Throws if the batch is too large.
 int64_t checked_capacity(const BatchShape& shape) {
-  const auto [sequences, seq_length, label_width, source_length] = shape;
+  const auto [sequences, seq_length, label_width, source_length, prefix] = shape;
   require(sequences >= 1 && seq_length >= 1,
           "a batch of {} sequences of {} tokens: both must be at least 1", sequences, seq_length);
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
@@ -111,7 +111,8 @@ std::optional<std::string> find_problem(const Sample& sample, const BatchShape& 
 }  // namespace
 
 BatchShape batch_shape(int64_t sequences, const ModelTraits& traits) {
-  return {sequences, traits.row_length, traits.label_width, traits.source_length};
+  return {sequences, traits.row_length, traits.label_width, traits.source_length,
+          traits.attention_prefix};
 }
 
 BatchBuffers::BatchBuffers(const BatchShape& shape, Device for_device)
@@ -184,7 +185,8 @@ void BatchBuffers::append(const Sample& sample, int64_t vocab_size, std::string_
   int32_t* targets = targets_.tensor.data<int32_t>();
   for (size_t i = 0; i < n; ++i) {
     padded_rows[i] = static_cast<int32_t>(num_rows_ * seq_length() + static_cast<int64_t>(i));
-    if (sample.targets[i] == kIgnoreTarget) continue;
+    const bool is_seen = positions_.tensor.data<int32_t>()[first + i] < shape_.prefix - 1;
+    if (sample.targets[i] == kIgnoreTarget || is_seen) continue;
     target_rows[num_targets_] = static_cast<int32_t>(first + i);
     targets[num_targets_++] = sample.targets[i];
   }

@@ -18,6 +18,9 @@ struct BatchShape {
   int64_t seq_length;         ///< T tokens of a row
   int64_t label_width = 0;    ///< K, as in ModelTraits
   int64_t source_length = 0;  ///< Ts source tokens of a row; 0: rows have no source
+  /// The first tokens of a document that see each other (ModelConfig::attention_prefix): all but
+  /// the last see their targets, which are left out.
+  int64_t prefix = 0;
 };
 
 /// The shape of micro-batches of B rows for a model.

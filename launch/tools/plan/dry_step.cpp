@@ -14,6 +14,7 @@ int64_t targets_of_row(const RunConfig& config) {
   const int64_t seq_length = config.model.seq_length;
   switch (traits_of(config.model).objective) {
     case Objective::causal_lm:
+      return seq_length - std::max<int64_t>(0, config.model.attention_prefix - 1);
     case Objective::seq2seq:
     case Objective::token_classification:  // as if each token were a word
       return seq_length;

@@ -341,5 +341,17 @@ TEST(BatchBuffers, ReportsCommonDocumentLength) {
   EXPECT_EQ(append({6}), 6) << "a row without tokens has no document";
 }
 
+TEST(BatchBuffersOfPrefix, LeaveOutTargetsThatTheirTokenSees) {
+  BatchShape shape{2, 8};
+  shape.prefix = 3;
+  BatchBuffers buffers(shape);
+  // The last token of a prefix, at position 2, is the first that predicts.
+  buffers.append({{1, 2, 3, 4, 5, 6}, {}, {2, 3, 4, 5, 6, 7}, {4, 2}, {}}, 10, "data", 0);
+  buffers.append({{1, 2, 3, 4}, {}, {2, 3, kIgnoreTarget, 5}, {4}, {}}, 10, "data", 1);
+  const TokenBatch batch = buffers.batch();
+  EXPECT_EQ(to_row(batch.target_rows), (Row{2, 3, 9}));
+  EXPECT_EQ(to_row(batch.targets), (Row{4, 5, 5}));
+}
+
 }  // namespace
 }  // namespace tessera

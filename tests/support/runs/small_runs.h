@@ -19,12 +19,16 @@ enum class SmallKind {
                   ///< dropout
   gpt_blend,    ///< two datasets, a learned bias of distances that unscaled scores are added to, a
                 ///< norm of the embeddings, with dropout
+  prefix_lm,    ///< packed documents whose first tokens see each other, layers with a window and
+                ///< global tokens, ALiBi, with dropout
   qwen3,        ///< RMSNorm, SwiGLU, rotary with YaRN, grouped queries with biases, QK norm, an
                 ///< untied head; tensor ranks have unequal numbers of heads, and of MLP columns
   bert_pairs,   ///< padded sentence pairs, with the next-sentence head
   bert_packed,  ///< whole-word masking, packed, with dropout
   modernbert,   ///< pre-norm, GeGLU, layers with and without a window, whose rotary bases differ;
                 ///< unequal heads, spans, no biases and no token types
+  longformer,   ///< a BERT of packed documents whose layers have a dilated window and global tokens
+                ///< or neither, a learned bias of distances
   bert_blend,   ///< two datasets, masked, a learned bias of distances, unequal heads
   classifier,   ///< pairs of texts, with dropout
   multi_label,  ///< several labels of a text, in a RoBERTa
@@ -38,13 +42,26 @@ enum class SmallKind {
   t5,               ///< span corruption, a T5 with unequal heads and MLP columns, with dropout
 };
 
-inline constexpr SmallKind kSmallKinds[] = {
-    SmallKind::gpt,         SmallKind::gpt_documents,   SmallKind::gpt_packed,
-    SmallKind::gpt_blend,   SmallKind::qwen3,           SmallKind::bert_pairs,
-    SmallKind::bert_packed, SmallKind::modernbert,      SmallKind::bert_blend,
-    SmallKind::classifier,  SmallKind::multi_label,     SmallKind::words,
-    SmallKind::embeddings,  SmallKind::embeddings_cls,  SmallKind::mean_classifier,
-    SmallKind::translation, SmallKind::span_corruption, SmallKind::t5};
+inline constexpr SmallKind kSmallKinds[] = {SmallKind::gpt,
+                                            SmallKind::gpt_documents,
+                                            SmallKind::gpt_packed,
+                                            SmallKind::gpt_blend,
+                                            SmallKind::prefix_lm,
+                                            SmallKind::qwen3,
+                                            SmallKind::bert_pairs,
+                                            SmallKind::bert_packed,
+                                            SmallKind::modernbert,
+                                            SmallKind::longformer,
+                                            SmallKind::bert_blend,
+                                            SmallKind::classifier,
+                                            SmallKind::multi_label,
+                                            SmallKind::words,
+                                            SmallKind::embeddings,
+                                            SmallKind::embeddings_cls,
+                                            SmallKind::mean_classifier,
+                                            SmallKind::translation,
+                                            SmallKind::span_corruption,
+                                            SmallKind::t5};
 
 std::string to_string(SmallKind kind);
 
