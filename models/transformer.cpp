@@ -180,6 +180,7 @@ AttentionMask mask_of(const TokenBatch& batch) {
   AttentionMask mask;
   mask.documents = batch.documents;
   mask.document_length = batch.document_length;
+  if (batch.hidden.defined()) mask.hidden_keys = batch.hidden.view({1, batch.num_tokens()});
   return mask;
 }
 

@@ -124,9 +124,9 @@ void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
                        const AttentionOptions& options, Tensor weights);
 
 /// Why attention_forward, _backward and _weights do not support masks of these kinds; none if they
-/// do. A batch without padding needs `documents` and supports beside them only what positions
-/// within a document say: causal, window, dilation, prefix and global_tokens. The other masks refer
-/// to positions in padded sequences.
+/// do. A batch without padding needs `documents` and supports beside them only causal, window,
+/// dilation, prefix and global_tokens, which depend on positions within a document, and
+/// hidden_keys, (1, N). The other masks refer to positions in padded sequences.
 std::optional<std::string> attention_unsupported_reason(const MaskKinds& kinds);
 
 /// Attention of one new position per sequence to cached keys and values, for generation. q, out (B,

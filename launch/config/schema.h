@@ -394,6 +394,13 @@ void describe(Section& mlm, auto& field) {
         "What is chosen as a unit: single tokens, whole words, or spans of words with a geometric "
         "length distribution (Joshi et al., SpanBERT, 2020).");
   field("max_span", mlm.max_span, IntegerIn{1, 1000}, "Maximum number of words in a span.");
+  field("hide", mlm.hide,
+        OneOf<MaskHide>{{{"token", MaskHide::token}, {"attention", MaskHide::attention}}},
+        "How chosen tokens are hidden: `token` replaces them as `mask_fraction` and "
+        "`random_fraction` say, and all tokens attend to what replaces them; `attention` replaces "
+        "all of them by [MASK] and also hides their positions from the attention of all tokens, so "
+        "that no part of the model computes with [MASK] but the prediction itself. `eval` and "
+        "`fill-mask` then hide them too.");
 }
 
 template <MaybeConst<SpanCorruptionOptions> Section>

@@ -101,6 +101,14 @@ void check_mlm(const MaskingOptions& mlm) {
           "mlm.mask_fraction and mlm.random_fraction are {} and {}: both are fractions of the "
           "chosen tokens, so their sum must be at most 1",
           mlm.mask_fraction, mlm.random_fraction);
+  const MaskingOptions defaults;
+  const bool replaces = mlm.hide == MaskHide::token;
+  constexpr const char* kHidden =
+      "mlm.hide is attention, which replaces all chosen tokens by [MASK]";
+  require_default(replaces || mlm.mask_fraction == defaults.mask_fraction, "mlm.mask_fraction",
+                  kHidden);
+  require_default(replaces || mlm.random_fraction == defaults.random_fraction,
+                  "mlm.random_fraction", kHidden);
   require_default(mlm.unit == MaskUnit::span || mlm.max_span == MaskingOptions{}.max_span,
                   "mlm.max_span", "mlm.unit is not span");
 }

@@ -107,9 +107,9 @@ void require_padded_rows(const PaddedRows& padded_rows, const Tensor& documents,
 std::optional<std::string> attention_unsupported_reason(const MaskKinds& kinds) {
   MaskKinds others = kinds;
   others.causal = others.window = others.documents = others.compact = false;
-  others.dilation = others.prefix = others.global_tokens = false;
+  others.dilation = others.prefix = others.global_tokens = others.hidden_keys = false;
   if (!kinds.compact) {
-    others.lengths = others.hidden_keys = others.hidden = others.additive = false;
+    others.lengths = others.hidden = others.additive = false;
     if (others == MaskKinds{}) return std::nullopt;
     return fmt::format("attention does not support the mask: {}", to_string(others));
   }
@@ -122,7 +122,7 @@ std::optional<std::string> attention_unsupported_reason(const MaskKinds& kinds) 
   if (others != MaskKinds{}) {
     return fmt::format(
         "attention without padding (padded_rows) supports documents, causal, window, dilation, "
-        "prefix and global_tokens, but the mask is: {}; lengths, hidden_keys, hidden and additive "
+        "prefix, global_tokens and hidden_keys, but the mask is: {}; lengths, hidden and additive "
         "need batches with padding",
         to_string(kinds));
   }

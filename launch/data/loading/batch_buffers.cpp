@@ -14,7 +14,8 @@ namespace {
 
 /// Returns B × T. Throws if the batch is too large.
 int64_t checked_capacity(const BatchShape& shape) {
-  const auto [sequences, seq_length, label_width, source_length, prefix] = shape;
+  const int64_t sequences = shape.sequences, seq_length = shape.seq_length;
+  const int64_t source_length = shape.source_length;
   require(sequences >= 1 && seq_length >= 1,
           "a batch of {} sequences of {} tokens: both must be at least 1", sequences, seq_length);
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
@@ -111,8 +112,19 @@ std::optional<std::string> find_problem(const Sample& sample, const BatchShape& 
 }  // namespace
 
 BatchShape batch_shape(int64_t sequences, const ModelTraits& traits) {
-  return {sequences, traits.row_length, traits.label_width, traits.source_length,
-          traits.attention_prefix};
+  BatchShape shape{sequences, traits.row_length};
+  shape.label_width = traits.label_width;
+  shape.source_length = traits.source_length;
+  shape.prefix = traits.attention_prefix;
+  return shape;
+}
+
+BatchShape batch_shape(int64_t sequences, const RunConfig& config) {
+  const ModelTraits traits = traits_of(config.model);
+  BatchShape shape = batch_shape(sequences, traits);
+  shape.hides_targets =
+      traits.objective == Objective::masked_lm && config.mlm.hide == MaskHide::attention;
+  return shape;
 }
 
 BatchBuffers::BatchBuffers(const BatchShape& shape, Device for_device)
@@ -123,6 +135,7 @@ BatchBuffers::BatchBuffers(const BatchShape& shape, Device for_device)
        {&tokens_, &positions_, &token_types_, &padded_rows_, &target_rows_, &targets_, &labels_}) {
     *tensor = OwnedTensor({capacity}, DType::i32, kCpu, kind);
   }
+  if (shape.hides_targets) hidden_ = OwnedTensor({capacity}, DType::u8, kCpu, kind);
   documents_ = OwnedTensor({capacity + 1}, DType::i32, kCpu, kind);
   label_values_ = OwnedTensor({shape.label_width == 0 ? 0 : shape.sequences, shape.label_width},
                               DType::f32, kCpu, kind);
@@ -137,8 +150,8 @@ size_t BatchBuffers::bytes() const {
   size_t sum = 0;
   for (const OwnedTensor* tensor :
        {&tokens_, &positions_, &token_types_, &padded_rows_, &documents_, &target_rows_, &targets_,
-        &labels_, &label_values_, &source_tokens_, &source_positions_, &source_padded_rows_,
-        &source_documents_}) {
+        &labels_, &label_values_, &hidden_, &source_tokens_, &source_positions_,
+        &source_padded_rows_, &source_documents_}) {
     sum += tensor->buffer.bytes();
   }
   return sum;
@@ -186,7 +199,9 @@ void BatchBuffers::append(const Sample& sample, int64_t vocab_size, std::string_
   for (size_t i = 0; i < n; ++i) {
     padded_rows[i] = static_cast<int32_t>(num_rows_ * seq_length() + static_cast<int64_t>(i));
     const bool is_seen = positions_.tensor.data<int32_t>()[first + i] < shape_.prefix - 1;
-    if (sample.targets[i] == kIgnoreTarget || is_seen) continue;
+    const bool has_target = sample.targets[i] != kIgnoreTarget && !is_seen;
+    if (shape_.hides_targets) hidden_.tensor.data<uint8_t>()[first + i] = has_target ? 1 : 0;
+    if (!has_target) continue;
     target_rows[num_targets_] = static_cast<int32_t>(first + i);
     targets[num_targets_++] = sample.targets[i];
   }
@@ -231,6 +246,7 @@ TokenBatch BatchBuffers::batch() const {
   batch.document_length = document_length_;
   batch.target_rows = target_rows_.tensor.slice(0, num_targets_);
   batch.targets = targets_.tensor.slice(0, num_targets_);
+  if (shape_.hides_targets) batch.hidden = hidden_.tensor.slice(0, num_tokens_);
   batch.labels = labels_.tensor.slice(0, num_documents_);
   batch.label_values = label_values_.tensor.slice(0, shape_.label_width == 0 ? 0 : num_documents_);
   if (shape_.source_length == 0) return batch;
@@ -251,6 +267,7 @@ TokenBatch full_batch_on_meta(const BatchShape& shape) {
   batch.tokens = batch.positions = batch.token_types = batch.padded_rows = all;
   batch.documents = Tensor(nullptr, {capacity + 1}, DType::i32, kMeta);
   batch.target_rows = batch.targets = batch.labels = all;
+  if (shape.hides_targets) batch.hidden = Tensor(nullptr, {capacity}, DType::u8, kMeta);
   batch.label_values =
       Tensor(nullptr, {shape.label_width == 0 ? 0 : shape.sequences, shape.label_width}, DType::f32,
              kMeta);

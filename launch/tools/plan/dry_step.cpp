@@ -33,7 +33,7 @@ TokenBatch full_micro_batch(const RunConfig& config) {
   const int64_t rows = config.batch.micro;
   const ModelTraits traits = traits_of(config.model);
   const int64_t documents = rows * std::max<int64_t>(1, traits.texts_of_sample);
-  TokenBatch batch = full_batch_on_meta(batch_shape(rows, traits));
+  TokenBatch batch = full_batch_on_meta(batch_shape(rows, config));
   keep_documents(batch, documents);
   batch.document_length = config.model.seq_length;
   batch.target_rows = batch.target_rows.slice(0, rows * targets_of_row(config));

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "launch/config/validate.h"
+#include "launch/data/loading/batch_buffers.h"
 #include "launch/support/text/human_text.h"
 #include "launch/tools/prove/shrink.h"
 #include "models/architecture.h"
@@ -236,7 +237,8 @@ class Prover {
 
   void check_masks(const std::string& of, const ModelConfig& model, int tensor, bool sequence) {
     check(of + ": no row depends on one that it must not see", [&]() -> std::optional<std::string> {
-      const LeakReport report = find_leaks(model, model, tensor, sequence);
+      const bool hides = batch_shape(1, certificate_.small).hides_targets;
+      const LeakReport report = find_leaks(model, model, tensor, sequence, {hides, hides});
       if (certificate_.masks.rows == 0) certificate_.masks = report;
       if (report.leak_count > 0) {
         return fmt::format("{} leaks; {}", report.leak_count, to_string(report.leaks.front()));

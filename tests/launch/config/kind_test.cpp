@@ -356,6 +356,15 @@ TEST(ConfigKind, WindowPatternNeedsWindow) {
                         "model.next_sentence", "model.kind is roberta, which does not support it");
 }
 
+TEST(ConfigKind, HiddenTargetsAreAllReplaced) {
+  expect_valid(kBert, {"mlm.hide=attention", "mlm.probability=0.3"});
+  expect_without_effect(joined(kBert, {"mlm.hide=attention"}), "mlm.mask_fraction=0.9",
+                        "mlm.mask_fraction", "mlm.hide is attention");
+  expect_without_effect(joined(kBert, {"mlm.hide=attention"}), "mlm.random_fraction=0",
+                        "mlm.random_fraction", "mlm.hide is attention");
+  expect_without_effect(kGpt, "mlm.hide=attention", "a key of mlm", "model.kind is gpt2");
+}
+
 TEST(ConfigKind, DilationAndGlobalTokensNeedWindow) {
   const Sets window = joined(kGpt, {"model.attention_window=8"});
   expect_valid(window, {"model.attention_dilation=2", "model.global_tokens=3"});

@@ -187,6 +187,20 @@ TEST(Leaks, AreFound) {
   }
 }
 
+TEST(Leaks, AreFoundThroughTargetsThatAreNotHidden) {
+  ModelConfig model = preset(ModelKind::bert);
+  model.num_layers = 2;
+  model.hidden_size = 16;
+  model.seq_length = 16;
+  model.vocab_size = 11;
+  for (const bool sequence : {false, true}) {
+    EXPECT_EQ(find_leaks(model, model, 2, sequence, {.hidden = true, .claimed = true}).leak_count,
+              0);
+    EXPECT_GT(find_leaks(model, model, 2, sequence, {.hidden = false, .claimed = true}).leak_count,
+              0);
+  }
+}
+
 // Each part of a mask: a model without what it shows leaks to one with it, or the other way round.
 TEST(Leaks, AreFoundThroughPatterns) {
   ModelConfig causal = preset(ModelKind::gpt2);

@@ -236,6 +236,7 @@ void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
       config.model.attention_dilation = 2;
       config.model.global_tokens = 2;
       config.model.window_pattern = "LG";
+      config.mlm.hide = MaskHide::attention;
       config.data.short_samples = ShortSamples::pack;
       return;
     case SmallKind::bert_blend:

@@ -27,13 +27,13 @@ enum class SmallKind {
   bert_packed,  ///< whole-word masking, packed, with dropout
   modernbert,   ///< pre-norm, GeGLU, layers with and without a window, whose rotary bases differ;
                 ///< unequal heads, spans, no biases and no token types
-  longformer,   ///< a BERT of packed documents whose layers have a dilated window and global tokens
-                ///< or neither, a learned bias of distances
-  bert_blend,   ///< two datasets, masked, a learned bias of distances, unequal heads
-  classifier,   ///< pairs of texts, with dropout
-  multi_label,  ///< several labels of a text, in a RoBERTa
-  words,        ///< labels of words, in a ModernBERT, with dropout
-  embeddings,   ///< means of texts with hard negatives, both ways, with dropout
+  longformer,  ///< a BERT of packed documents that hides masked tokens, whose layers have a dilated
+               ///< window and global tokens or neither, a learned bias of distances
+  bert_blend,       ///< two datasets, masked, a learned bias of distances, unequal heads
+  classifier,       ///< pairs of texts, with dropout
+  multi_label,      ///< several labels of a text, in a RoBERTa
+  words,            ///< labels of words, in a ModernBERT, with dropout
+  embeddings,       ///< means of texts with hard negatives, both ways, with dropout
   embeddings_cls,   ///< of [CLS], in a ModernBERT
   mean_classifier,  ///< of the mean, in a ModernBERT
   translation,  ///< an encoder-decoder on pairs of texts; a shorter decoder, unequal heads, with
