@@ -35,8 +35,9 @@ class HeadMask {
  public:
   static constexpr bool kIsCross = kForm == AttentionForm::cross;
   static constexpr bool kHasPattern = kForm == AttentionForm::pattern;
-  /// Whether there may be a position bias; has_bias() says if there is.
-  static constexpr bool kHasBias = kForm == AttentionForm::bias || kHasPattern;
+  /// Whether mask_scores() adds a position bias. With a pattern, additive() includes it if there is
+  /// one.
+  static constexpr bool kHasBias = kForm == AttentionForm::bias;
 
   __device__ HeadMask(const AttentionArguments& arguments, int b, int h)
       : a_(arguments),
@@ -90,7 +91,9 @@ class HeadMask {
   /// Whether the mask has parts that keys_of does not cover.
   __device__ bool looks_at_tensors() const { return hidden_keys_ != nullptr || looks_at_planes(); }
   __device__ bool looks_at_planes() const { return hidden_ != nullptr || additive_ != nullptr; }
-  __device__ bool adds() const { return additive_ != nullptr; }
+  __device__ bool adds() const {
+    return additive_ != nullptr || (kHasPattern && a_.position_bias != nullptr);
+  }
 
   __device__ bool shows_key(int s) const {
     return s < (kIsCross ? a_.keys : a_.seq) && (hidden_keys_ == nullptr || hidden_keys_[s] == 0);
@@ -103,10 +106,14 @@ class HeadMask {
   }
   /// The additive mask of a visible pair.
   __device__ float additive(int t, int s) const {
+    if constexpr (kHasPattern) {
+      const float bias = a_.position_bias == nullptr ? 0.0f : position_bias(s - t);
+      if (additive_ == nullptr) return bias;
+      return bias + additive_[static_cast<int64_t>(t) * a_.seq + s];
+    }
     return additive_[static_cast<int64_t>(t) * a_.seq + s];
   }
 
-  __device__ bool has_bias() const { return !kHasPattern || a_.position_bias != nullptr; }
   /// The position bias of a key `distance` after its query, if there is one.
   __device__ float position_bias(int distance) const {
     return a_.position_bias[h_ * a_.position_bias_stride + distance];

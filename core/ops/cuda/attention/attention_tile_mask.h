@@ -158,7 +158,8 @@ struct TileRows<kOrder, kRows, true> {
     seen.dilated = union_of_lanes(dilated);
     seen.dense = union_of_lanes(dense);
     seen.any = {min(seen.dilated.begin, seen.dense.begin), max(seen.dilated.end, seen.dense.end)};
-    seen.all = all;
+    // Of a whole tile nothing is added to scores.
+    seen.all = mask.adds() ? Positions{0, 0} : all;
     seen.rows = {first_row, first_row + kRows};
     seen.dilation = mask.dilation();
     return seen;

@@ -235,7 +235,7 @@ __device__ void mask_scores(const Mask& mask, const Bits& bits, bool whole, floa
 #pragma unroll
       for (int j = 0; j < E::kMyColumns; ++j) {
         float& score = scores.at[i][j];
-        if (kBias && mask.has_bias()) {
+        if constexpr (kBias) {
           const int row = first_row + E::row(i);
           const int column = first_column + E::lane_column() + E::column(j);
           const int distance = kOrder == Rows::queries ? column - row : row - column;
@@ -254,13 +254,13 @@ __device__ void mask_scores(const Mask& mask, const Bits& bits, bool whole, floa
     for (int j = 0; j < E::kMyColumns; ++j) {
       float& score = scores.at[i][j];
       const bool seen = bit_of<E>(words, j);
-      if (((kBias && mask.has_bias()) || mask.adds()) && seen) {
+      if ((kBias || mask.adds()) && seen) {
         const int row = first_row + E::row(i);
         const int column = first_column + E::lane_column() + E::column(j);
         const int query = kOrder == Rows::queries ? row : column;
         const int key = kOrder == Rows::queries ? column : row;
         float added;
-        if (kBias && mask.has_bias()) {
+        if constexpr (kBias) {
           added = mask.position_bias(key - query);
           if (mask.adds()) added += mask.additive(query, key);
         } else {
