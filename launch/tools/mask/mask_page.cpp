@@ -124,8 +124,11 @@ void add_legend(std::string& html, const MaskView& view) {
         fmt::format("some of {0} × {0} pairs are visible", view.cell));
   }
   item(kBack, "hidden");
-  item(fmt::format("{}<rect fill=\"url(#legend)\" width=\"18\" height=\"18\"/>", kBack),
-       fmt::format("hidden tile of {0} × {0} pairs, which kernels skip", MaskView::kTile));
+  const auto skips = [](const MaskView::Layers& kind) { return kind.skipped > 0; };
+  if (std::ranges::any_of(view.kinds, skips)) {
+    item(fmt::format("{}<rect fill=\"url(#legend)\" width=\"18\" height=\"18\"/>", kBack),
+         fmt::format("hidden tile of {0} × {0} pairs, which kernels skip", MaskView::kTile));
+  }
   if (view.documents.size() > 1) {
     item("<path class=\"ends\" d=\"M0 9H18M9 0V18\"/>", "a document ends");
   }

@@ -276,6 +276,47 @@ TEST_P(AttentionMaskProperties, PartsEqualBooleanMasks) {
   expect_same(inputs.run(options_of(parts, 0.1f)), inputs.run(options_of(boolean, 0.1f)));
 }
 
+// A tile that is visited multiplies its values by weights of 0, so NaN would reach the output.
+TEST_P(AttentionMaskProperties, TilesBetweenVisibleKeysAreNotVisited) {
+  struct Case {
+    MaskParts parts;
+    int64_t seq;
+    Range queries;
+    std::vector<Range> unseen;  ///< tiles of keys
+  };
+  for (const Case& c :
+       {Case{{.causal = true, .window = 20, .global_tokens = 3}, 300, {256, 300}, {{64, 192}}},
+        Case{{.window = 30, .global_tokens = 64}, 330, {192, 256}, {{64, 128}, {320, 330}}},
+        Case{{.causal = true, .window = 3, .dilation = 128},
+             400,
+             {320, 384},
+             {{128, 192}, {256, 320}}},
+        Case{{.window = 2, .dilation = 128, .global_tokens = 5},
+             330,
+             {64, 128},
+             {{128, 192}, {256, 330}}}}) {
+    const RandomMask random(c.parts, 1, c.seq, kHeads, 1);
+    SCOPED_TRACE(to_string(kinds_of(random.mask)));
+    const Inputs inputs(1, c.seq, dtype);
+    const Tensor rows = inputs.qkv.tensor.view({c.seq, 3 * kHeads * kDim});
+    for (const Range keys : c.unseen) {
+      fill(rows.slice(keys.begin, keys.end), std::numeric_limits<double>::quiet_NaN());
+    }
+    const AttentionRun run = inputs.run(options_of(random.mask, 0.1f));
+    const auto expect_finite = [&](const Tensor& tensor, int64_t columns, const char* what) {
+      const Tensor of_rows = tensor.view({c.seq, tensor.numel() / c.seq});
+      const int64_t all = of_rows.dim(1);
+      const std::vector<double> values = to_doubles(of_rows.slice(c.queries.begin, c.queries.end));
+      for (size_t i = 0; i < values.size(); ++i) {
+        if (static_cast<int64_t>(i) % all >= columns) continue;
+        ASSERT_TRUE(std::isfinite(values[i])) << what << " " << i;
+      }
+    };
+    expect_finite(run.out.tensor, kHeads * kDim, "out");
+    expect_finite(run.dqkv.tensor, kHeads * kDim, "dq");
+  }
+}
+
 TEST_P(AttentionMaskProperties, FullyMaskedRowsAreZero) {
   constexpr int64_t kBatch = 2, kSeq = 70;
   const TestTensor lengths = from_ints(std::vector<int32_t>{0, 0}, {kBatch});
