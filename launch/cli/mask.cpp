@@ -10,6 +10,7 @@
 #include "launch/cli/support/command_line.h"
 #include "launch/cli/support/process.h"
 #include "launch/config/load_config.h"
+#include "launch/config/validate_kind.h"
 #include "launch/support/files/folders.h"
 #include "launch/support/files/staged_file.h"
 #include "launch/tools/mask/mask_page.h"
@@ -36,6 +37,7 @@ void write_page(const MaskView& view, const MaskCommand& command) {
 
 void print_mask(const MaskCommand& command) {
   const ModelConfig model = load_config(command.config, command.overrides).model;
+  check_masks(model);
   const bool one = command.documents.empty();
   const MaskView view =
       view_mask(model, one ? std::vector<int64_t>{longest_row(model)} : command.documents);

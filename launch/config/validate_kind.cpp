@@ -367,13 +367,17 @@ void check_positions(const ModelConfig& model) {
 
 }  // namespace
 
+void check_masks(const ModelConfig& model) {
+  check_windows(model);
+  check_mask_patterns(model);
+}
+
 void check_model_kind(const ModelConfig& model) {
   check_architecture(model);
   check_head(model);
   check_heads(model);
   check_positions(model);
-  check_windows(model);
-  check_mask_patterns(model);
+  check_masks(model);
   check_embeddings(model);
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "launch/config/validate.h"
+#include "launch/config/validate_kind.h"
 #include "launch/data/loading/batch_buffers.h"
 #include "launch/support/text/human_text.h"
 #include "launch/tools/prove/shrink.h"
@@ -111,6 +112,7 @@ class Prover {
  public:
   Prover(const RunConfig& config, const ProveOptions& options)
       : options_(options), start_(std::chrono::steady_clock::now()) {
+    tessera::check_masks(config.model);  // a small model might have other masks
     ShrunkRun shrunk = shrink(config, options.folder);
     certificate_.small = std::move(shrunk.config);
     certificate_.left_out = std::move(shrunk.left_out);

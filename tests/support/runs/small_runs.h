@@ -29,8 +29,8 @@ enum class SmallKind {
                 ///< unequal heads, spans, no biases and no token types
   longformer,  ///< a BERT of packed documents that hides masked tokens, whose layers have a dilated
                ///< window and global tokens or neither, a learned bias of distances
-  bert_blend,       ///< two datasets, masked, a learned bias of distances, unequal heads
-  classifier,       ///< pairs of texts, with dropout
+  bert_blend,  ///< two datasets, masked, a learned bias of distances, unequal heads
+  classifier,  ///< pairs of texts, with dropout
   multi_label,      ///< several labels of a text, in a RoBERTa
   words,            ///< labels of words, in a ModernBERT, with dropout
   embeddings,       ///< means of texts with hard negatives, both ways, with dropout
