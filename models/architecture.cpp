@@ -82,13 +82,19 @@ const Architecture& architecture_of(ModelKind kind) {
 }
 
 bool ModelTraits::hides(int64_t t, int64_t s, bool is_local) const {
-  return (causal && s > t) || (is_local && std::abs(t - s) >= attention_window);
+  if (causal && s > t && s >= attention_prefix) return true;
+  if (!is_local || std::min(t, s) < global_tokens) return false;
+  const int64_t distance = std::abs(t - s);
+  return distance >= attention_window * attention_dilation || distance % attention_dilation != 0;
 }
 
 MaskKinds ModelTraits::mask_kinds() const {
   MaskKinds kinds;
   kinds.causal = causal;
   kinds.window = attention_window > 0;
+  kinds.dilation = attention_dilation > 1;
+  kinds.global_tokens = global_tokens > 0;
+  kinds.prefix = attention_prefix > 0;
   kinds.documents = kinds.compact = true;
   return kinds;
 }
@@ -126,6 +132,9 @@ ModelTraits traits_of(const ModelConfig& config) {
   traits.causal = architecture.pretraining == Objective::causal_lm ||
                   architecture.pretraining == Objective::seq2seq;
   traits.attention_window = config.attention_window;
+  traits.attention_dilation = config.attention_dilation;
+  traits.global_tokens = config.global_tokens;
+  traits.attention_prefix = config.attention_prefix;
   traits.sentence_pairs = config.next_sentence;
   traits.document_labels = config.next_sentence || classifies;
   traits.problem_type = config.problem_type;

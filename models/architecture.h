@@ -59,6 +59,7 @@ struct ModelTraits {
   Objective objective;       ///< the objective of its head
   bool causal;               ///< a token attends only to itself and earlier tokens
   int64_t attention_window;  ///< of layers with a window: tokens with |t − s| < it are visible
+  int64_t attention_dilation, global_tokens, attention_prefix;  ///< as in ModelConfig
   bool sentence_pairs;       ///< samples are labeled sentence pairs
   bool document_labels;      ///< documents have labels: next sentence, class, labels or a number
   bool token_labels;         ///< targets are labels of words, on their first tokens

@@ -113,6 +113,11 @@ struct ModelConfig {
   /// Which layers have the window: a letter per layer, L (local) or G (global: they see all),
   /// repeated until the last layer.
   std::string window_pattern = "L";
+  int64_t attention_dilation = 1;  ///< of the window: AttentionMask::dilation
+  int64_t global_tokens = 0;       ///< of layers with a window: AttentionMask::global_tokens
+  /// Of a causal model: the first tokens of a document see each other (AttentionMask::prefix), so
+  /// all but the last of them have no loss.
+  int64_t attention_prefix = 0;
   int64_t token_types = 0;         ///< BERT's segments; 0: none
   int64_t num_labels = 0;          ///< classes of a classification head; 1 for a number
   double similarity_scale = 20.0;  ///< factor of the cosines in the contrastive loss

@@ -21,8 +21,8 @@ struct SourceTokens {
 
 /// One micro-batch of a data rank: the tokens of up to `sequences` rows of up to `seq_length`
 /// tokens, concatenated without padding. The N tokens form S documents; tokens attend only within
-/// their document. All tensors are on the model's device, and int32 except label_values and
-/// patches. N, S and M may be 0.
+/// their document. All tensors are on the model's device, and int32 except label_values, patches
+/// and hidden. N, S and M may be 0.
 struct TokenBatch {
   int64_t sequences = 0;   ///< B
   int64_t seq_length = 0;  ///< T
@@ -38,6 +38,10 @@ struct TokenBatch {
   /// The M tokens with a loss, in ascending order, and their targets.
   Tensor target_rows;  // (M), in [0, N)
   Tensor targets;      // (M)
+
+  /// (N) uint8: 1 for tokens whose key is hidden from all queries, those with a target; undefined:
+  /// none is.
+  Tensor hidden;
 
   /// The label of each document; kIgnoreTarget: no loss.
   Tensor labels;  // (S)

@@ -50,8 +50,19 @@ Transformer::Views Transformer::views(const StepContext& ctx, const AttentionMas
   Views result{{mask}, {mask}};
   result.local.mask.causal |= causal_;
   result.global.mask.causal |= causal_;
-  int64_t& local = result.local.mask.window;
-  if (window > 0) local = local > 0 ? std::min(local, window) : window;
+  AttentionMask& local = result.local.mask;
+  const bool has_exceptions = config_.attention_dilation > 1 || config_.global_tokens > 0;
+  require(mask.prefix == 0 && mask.dilation == 1 && mask.global_tokens == 0 &&
+              (mask.window == 0 || !has_exceptions),
+          "transformer: prefix, dilation and global tokens of a mask are the model's, but the mask "
+          "is: {}",
+          to_string(kinds_of(mask)));
+  if (window > 0) {
+    local.window = local.window > 0 ? std::min(local.window, window) : window;
+    local.dilation = config_.attention_dilation;
+    local.global_tokens = config_.global_tokens;
+  }
+  if (causal_) local.prefix = result.global.mask.prefix = config_.attention_prefix;
   result.local.position_bias = result.global.position_bias = position_bias_.table(ctx);
   if (config_.positions != Positions::rotary) return result;
   const auto make_table = [&](const RotaryFrequencies& frequencies) {
@@ -169,6 +180,7 @@ AttentionMask mask_of(const TokenBatch& batch) {
   AttentionMask mask;
   mask.documents = batch.documents;
   mask.document_length = batch.document_length;
+  if (batch.hidden.defined()) mask.hidden_keys = batch.hidden.view({1, batch.num_tokens()});
   return mask;
 }
 

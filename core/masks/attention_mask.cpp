@@ -5,9 +5,13 @@ namespace tessera {
 MaskKinds kinds_of(const AttentionMask& mask) {
   MaskKinds kinds;
   // The bindings do not compile if a kind is missing here.
-  auto& [causal, window, lengths, hidden_keys, documents, hidden, additive, compact] = kinds;
+  auto& [causal, window, dilation, prefix, global_tokens, lengths, hidden_keys, documents, hidden,
+         additive, compact] = kinds;
   causal = mask.causal;
   window = mask.window > 0;
+  dilation = mask.dilation != 1;
+  prefix = mask.prefix > 0;
+  global_tokens = mask.global_tokens > 0;
   lengths = mask.lengths.defined();
   hidden_keys = mask.hidden_keys.defined();
   documents = mask.documents.defined();
@@ -24,9 +28,13 @@ std::string to_string(const MaskKinds& kinds) {
     if (!names.empty()) names += ", ";
     names += name;
   };
-  const auto& [causal, window, lengths, hidden_keys, documents, hidden, additive, compact] = kinds;
+  const auto& [causal, window, dilation, prefix, global_tokens, lengths, hidden_keys, documents,
+               hidden, additive, compact] = kinds;
   add(causal, "causal");
   add(window, "window");
+  add(dilation, "dilation");
+  add(prefix, "prefix");
+  add(global_tokens, "global_tokens");
   add(lengths, "lengths");
   add(hidden_keys, "hidden_keys");
   add(documents, "documents");

@@ -10,13 +10,25 @@ namespace tessera {
 /// What a position cannot attend to. Masks are data and compose: a key is hidden from a query if
 /// any part hides it. Masks are global in batch and sequence; a rank applies them to its local
 /// heads. The parts below describe a query at position t and a key at position s of sequence b, for
-/// head h.
+/// head h. `prefix` and `global_tokens` are exceptions of one part each, and count positions from
+/// the first row of a document or, without documents, of a sequence.
 struct AttentionMask {
   /// Only keys s ≤ t are visible.
   bool causal = false;
 
   /// Only keys with |t − s| < window are visible; 0 disables the window.
   int64_t window = 0;
+
+  /// Of the window, only keys with (t − s) % dilation = 0 are visible, and the window is as many
+  /// times as wide: |t − s| < window × dilation (Beltagy et al., "Longformer", 2020). 1: all.
+  int64_t dilation = 1;
+
+  /// The first positions, whose keys `causal` does not hide (Liu et al., 2018; "prefix LM").
+  int64_t prefix = 0;
+
+  /// The first positions, of which the window hides no key from any query, and nothing from the
+  /// queries ("Longformer"; with `causal`, attention sinks: Xiao et al., 2023).
+  int64_t global_tokens = 0;
 
   /// (B) int32: only keys s < lengths[b] are visible; padding at the end of a sequence.
   Tensor lengths = {};
@@ -50,6 +62,9 @@ struct AttentionMask {
 struct MaskKinds {
   bool causal = false;
   bool window = false;
+  bool dilation = false;
+  bool prefix = false;
+  bool global_tokens = false;
   bool lengths = false;
   bool hidden_keys = false;
   bool documents = false;

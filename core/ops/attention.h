@@ -124,19 +124,22 @@ void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
                        const AttentionOptions& options, Tensor weights);
 
 /// Why attention_forward, _backward and _weights do not support masks of these kinds; none if they
-/// do. A batch without padding needs `documents` and supports only causal and window beside them:
-/// the other masks refer to positions in padded sequences.
+/// do. A batch without padding needs `documents` and supports beside them only causal, window,
+/// dilation, prefix and global_tokens, which depend on positions within a document, and
+/// hidden_keys, (1, N). The other masks refer to positions in padded sequences.
 std::optional<std::string> attention_unsupported_reason(const MaskKinds& kinds);
 
 /// Attention of one new position per sequence to cached keys and values, for generation. q, out (B,
-/// Hl, D); keys, values (B, Kl, capacity, D); all of one dtype, fp32 or bf16. The query sees the
-/// first `length` positions, or the last `window` of these if that is not 0; the new position is
-/// one of them. position_bias (Hl, 2R − 1), as in AttentionOptions with R of at least `length`, may
-/// be undefined. The bits of a head do not depend on other heads.
+/// Hl, D); keys, values (B, Kl, capacity, D); all of one dtype, fp32 or bf16. The new position is
+/// the last of the first `length`, of which the query sees those that the window, dilation and
+/// global_tokens of `mask` show. position_bias (Hl, 2R − 1), as in AttentionOptions with R of at
+/// least `length`, may be undefined. The bits of a head do not depend on other heads.
 void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values, int64_t length,
-                      int64_t window, float scale, const Tensor& position_bias, Tensor out);
+                      const AttentionMask& mask, float scale, const Tensor& position_bias,
+                      Tensor out);
 
-/// The same for attention_decode, which supports causal, window, and no mask.
+/// The same for attention_decode, which supports no mask, causal, window, dilation, global_tokens
+/// and prefix. The last two have no effect of their own: later keys are not in the cache.
 std::optional<std::string> attention_decode_unsupported_reason(const MaskKinds& kinds);
 
 }  // namespace tessera

@@ -11,6 +11,9 @@ namespace tessera {
 /// Key in a checkpoint's extra data: the names of a classifier's labels, as in data.labels.
 inline constexpr const char* kLabelsKey = "labels";
 
+/// Key in a checkpoint's extra data: whether the model learned with mlm.hide: attention.
+inline constexpr const char* kHidesTargetsKey = "hides_targets";
+
 /// The label names in a checkpoint's extra data, in order; empty if it has none.
 std::vector<std::string> checkpoint_labels(const Json& extra);
 

@@ -10,6 +10,10 @@
 #include "launch/cli/support/command_line.h"
 #include "launch/cli/support/process.h"
 #include "launch/config/load_config.h"
+#include "launch/config/validate_kind.h"
+#include "launch/support/files/folders.h"
+#include "launch/support/files/staged_file.h"
+#include "launch/tools/mask/mask_page.h"
 #include "launch/tools/mask/mask_view.h"
 
 namespace tessera {
@@ -19,14 +23,25 @@ struct MaskCommand {
   std::string config;
   std::vector<std::string> overrides;
   std::vector<int64_t> documents;
+  std::string html;
   bool json = false;
 };
 
+void write_page(const MaskView& view, const MaskCommand& command) {
+  create_folder_of(command.html);
+  StagedFile file(command.html);
+  file.write(to_html(view, command.config));
+  file.close();
+  file.publish();
+}
+
 void print_mask(const MaskCommand& command) {
   const ModelConfig model = load_config(command.config, command.overrides).model;
+  check_masks(model);
   const bool one = command.documents.empty();
   const MaskView view =
-      view_mask(model, one ? std::vector<int64_t>{model.seq_length} : command.documents);
+      view_mask(model, one ? std::vector<int64_t>{longest_row(model)} : command.documents);
+  if (!command.html.empty()) write_page(view, command);
   fmt::print("{}", command.json ? to_text(to_json(view)) + "\n" : to_string(view));
   std::fflush(stdout);
 }
@@ -51,6 +66,8 @@ void add_mask_command(CLI::App& app) {
   command->add_option("--set", options->overrides, "Override a key, as for train")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
+  command->add_option("--html", options->html, "Also write a page with a picture to this file")
+      ->type_name("FILE");
   command->add_flag("--json", options->json, "Print one JSON object");
   command->callback([command, options] {
     run_on_first_rank(command_line_of(*command), [&] { print_mask(*options); });

@@ -256,6 +256,19 @@ void describe(Section& model, auto& field) {
   field(by_kind("window_pattern"), model.window_pattern, Letters{"GL"},
         "Which layers have the window: a letter per layer, `L` (local, with the window) or `G` "
         "(global, without), repeated until the last layer. `GLL` is ModernBERT's.");
+  field("attention_dilation", model.attention_dilation, IntegerIn{1, 1'000'000},
+        "Of layers with a window (Longformer): a token attends to every `attention_dilation`-th "
+        "token, as many as without it, so the window is as many times as wide. 1 is a window "
+        "without gaps.");
+  field("global_tokens", model.global_tokens, IntegerIn{0, 10'000'000},
+        "Of layers with a window (Longformer): this many first tokens of each document attend to "
+        "all tokens, and all attend to them, in spite of the window. A causal model's tokens still "
+        "attend only to earlier ones, so these are attention sinks (StreamingLLM).");
+  field("attention_prefix", model.attention_prefix, IntegerIn{0, 10'000'000},
+        "Makes a causal model a prefix language model: this many first tokens of each document "
+        "attend to each other in both directions, and the model learns to predict only the tokens "
+        "after them. `tessera generate` then needs a prompt of at least as many tokens. A window "
+        "still applies.");
   field(by_kind("tie_embeddings"), model.tie_embeddings, TrueOrFalse{},
         "Whether the output head is the token embedding, or has a matrix of its own.");
   field(by_kind("scaled_logits"), model.scaled_logits, TrueOrFalse{},
@@ -406,6 +419,13 @@ void describe(Section& mlm, auto& field) {
         "What is chosen as a unit: single tokens, whole words, or spans of words with a geometric "
         "length distribution (Joshi et al., SpanBERT, 2020).");
   field("max_span", mlm.max_span, IntegerIn{1, 1000}, "Maximum number of words in a span.");
+  field("hide", mlm.hide,
+        OneOf<MaskHide>{{{"token", MaskHide::token}, {"attention", MaskHide::attention}}},
+        "How chosen tokens are hidden: `token` replaces them as `mask_fraction` and "
+        "`random_fraction` say, and all tokens attend to what replaces them; `attention` replaces "
+        "all of them by [MASK] and also hides their positions from the attention of all tokens, so "
+        "that no part of the model computes with [MASK] but the prediction itself. `eval` and "
+        "`fill-mask` then hide them too.");
 }
 
 template <MaybeConst<SpanCorruptionOptions> Section>

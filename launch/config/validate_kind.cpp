@@ -142,6 +142,14 @@ void check_mlm(const MaskingOptions& mlm) {
           "mlm.mask_fraction and mlm.random_fraction are {} and {}: both are fractions of the "
           "chosen tokens, so their sum must be at most 1",
           mlm.mask_fraction, mlm.random_fraction);
+  const MaskingOptions defaults;
+  const bool replaces = mlm.hide == MaskHide::token;
+  constexpr const char* kHidden =
+      "mlm.hide is attention, which replaces all chosen tokens by [MASK]";
+  require_default(replaces || mlm.mask_fraction == defaults.mask_fraction, "mlm.mask_fraction",
+                  kHidden);
+  require_default(replaces || mlm.random_fraction == defaults.random_fraction,
+                  "mlm.random_fraction", kHidden);
   require_default(mlm.unit == MaskUnit::span || mlm.max_span == MaskingOptions{}.max_span,
                   "mlm.max_span", "mlm.unit is not span");
 }
@@ -325,6 +333,41 @@ void check_windows(const ModelConfig& model) {
           model.local_rotary_base);
 }
 
+/// What lets a token see more than the window or causality does, and what makes a window wider.
+void check_mask_patterns(const ModelConfig& model) {
+  constexpr const char* kNoWindow = "model.attention_window is 0";
+  require_default(model.attention_window > 0 || model.attention_dilation == 1,
+                  "model.attention_dilation", kNoWindow);
+  require_default(model.attention_window > 0 || model.global_tokens == 0, "model.global_tokens",
+                  kNoWindow);
+  const int64_t longest = std::max(model.seq_length, traits_of(model).source_length);
+  require(
+      model.attention_dilation == 1 ||
+          (model.attention_window > 1 && model.attention_dilation < longest),
+      "model.attention_dilation is {}, but model.attention_window is {} and a text has up to {} "
+      "tokens: a token would see no other one in the window, so choose an attention_window of "
+      "at least 2 and a dilation below {}",
+      model.attention_dilation, model.attention_window, longest, longest);
+  require(model.global_tokens < longest,
+          "model.global_tokens is {}, but a text has up to {} tokens, so all of them would be "
+          "global: choose fewer, or 0 as attention_window",
+          model.global_tokens, longest);
+  const int64_t prefix = model.attention_prefix;
+  if (prefix == 0) return;
+  const ModelTraits traits = traits_of(model);
+  require(traits.objective == Objective::causal_lm,
+          "model.attention_prefix is {}, but model.kind is {}, {}: leave it out", prefix,
+          architecture_of(model.kind).name,
+          traits.causal ? "whose encoder reads the prefix" : "whose tokens see later ones anyway");
+  require(prefix >= 2,
+          "model.attention_prefix is 1, but all tokens see the first one anyway: choose 2 or more, "
+          "or leave it out");
+  require(prefix < model.seq_length,
+          "model.attention_prefix is {}, but model.seq_length is {}: the model learns from the "
+          "tokens after the prefix, so choose less than {}",
+          prefix, model.seq_length, model.seq_length);
+}
+
 void check_relative(const ModelConfig& model) {
   const bool relative = model.positions == Positions::relative;
   const ModelConfig defaults;
@@ -365,12 +408,17 @@ void check_positions(const ModelConfig& model) {
 
 }  // namespace
 
+void check_masks(const ModelConfig& model) {
+  check_windows(model);
+  check_mask_patterns(model);
+}
+
 void check_model_kind(const ModelConfig& model) {
   check_architecture(model);
   check_head(model);
   check_heads(model);
   check_positions(model);
-  check_windows(model);
+  check_masks(model);
   check_embeddings(model);
 }
 

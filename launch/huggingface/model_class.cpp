@@ -182,6 +182,11 @@ void require_no_window(const ModelConfig& config) {
                       fmt::format("{} attends to all of the text", name_of(config.kind)));
 }
 
+/// No class of transformers that a model is exported to has these.
+void require_no_pattern(const ModelConfig& config) {
+  require_defaults(config, {"attention_dilation", "global_tokens", "attention_prefix"});
+}
+
 void require_key_of_each_head(const ModelConfig& config) {
   require_expressible(config.resolved_kv_heads() == config.num_heads,
                       fmt::format("model.num_kv_heads is {}", config.num_kv_heads),
@@ -296,6 +301,7 @@ ModelClass class_with_head(Head head, const HeadClasses& classes) {
 }  // namespace
 
 ModelClass model_class_of(const ModelConfig& config) {
+  require_no_pattern(config);
   switch (config.kind) {  // no default: the compiler names an architecture without a mapping
     case ModelKind::gpt2:
       require_gpt2_or_bert(config);

@@ -131,7 +131,7 @@ TokenBatch full_batch_of_documents(const RunConfig& config) {
   const bool is_packed = is_causal ? data.packing == Packing::documents || data.separate_documents
                                    : data.short_samples == ShortSamples::pack;
   const ModelTraits traits = traits_of(config.model);
-  TokenBatch batch = full_batch_on_meta(batch_shape(config.batch.micro, traits));
+  TokenBatch batch = full_batch_on_meta(batch_shape(config.batch.micro, config));
   int64_t documents = batch.sequences * std::max<int64_t>(1, traits.texts_of_sample);
   if (is_packed) documents = std::min(documents * kDocumentsOfRow, batch.num_tokens());
   keep_documents(batch, documents);

@@ -89,9 +89,9 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
       train_parts_(data.train_parts),
       has_eval_(data.eval != nullptr),
       tokenizer_(data.tokenizer),
-      prefetched_(batches_, batch_shape(config.batch.micro, traits_of(config.model)), device),
-      eval_batches_(batches_, batch_shape(config.batch.micro, traits_of(config.model)), device),
-      device_batch_(batch_shape(config.batch.micro, traits_of(config.model)), device),
+      prefetched_(batches_, batch_shape(config.batch.micro, config), device),
+      eval_batches_(batches_, batch_shape(config.batch.micro, config), device),
+      device_batch_(batch_shape(config.batch.micro, config), device),
       micro_steps_(*model_, store_, *groups.tp, device,
                    !cuda_graph_unsupported_reason(config, device, groups)),
       background_save_(groups.world) {
@@ -311,6 +311,7 @@ SaveRequest Trainer::save_request(const SaveObserver& observer) {
     request.extra[kSkippedKey] =
         static_cast<int64_t>(train_step_->record().skipped_steps().span<double>()[0]);
   }
+  if (batch_shape(1, config_).hides_targets) request.extra[kHidesTargetsKey] = true;
   if (config_.data.labels) request.extra[kLabelsKey] = *config_.data.labels;
   if (tokenizer_) request.attachments = {{kTokenizerAttachment, tokenizer_attachment(*tokenizer_)}};
   request.tensors = local_tensors(store_);

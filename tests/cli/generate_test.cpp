@@ -117,5 +117,16 @@ TEST_F(CliGenerate, RejectsInvalidOptions) {
   EXPECT_EQ(run_generate(3, {"--prompt", "a"}).output, one.output);  // of 4 heads: 2, 1 and 1
 }
 
+TEST_F(CliGenerate, PromptHasAtLeastThePrefix) {
+  expect_success(run_train(2, "run", {"train.steps=3", "model.attention_prefix=4"}));
+  const Outcome one = run_generate(kAlone, {"--prompt", "abcd"});
+  expect_success(one);  // and outgrows the context
+  for (const int ranks : {kAlone, 2}) {
+    EXPECT_EQ(run_generate(ranks, {"--prompt", "abcd"}).output, one.output);
+    expect_refused(run_generate(ranks, {"--prompt", "abc"}),
+                   {"the prompt has 3 tokens", "(model.attention_prefix)", "at least 4 tokens"});
+  }
+}
+
 }  // namespace
 }  // namespace tessera::test

@@ -61,7 +61,7 @@ std::vector<int32_t> continuation(const std::string& run_dir, Device device) {
     SamplingOptions greedy;
     greedy.temperature = 0.0;
     greedy.vocab_size = test::kSmallVocabulary;
-    const std::vector<int32_t> prompt = {5, 6, 7};
+    const std::vector<int32_t> prompt = {5, 6, 7, 8, 9};
     generator.generate(prompt, 40, greedy, [&](int32_t token) {
       if (world.rank() == 0) written.push_back(token);
       return true;
@@ -72,13 +72,15 @@ std::vector<int32_t> continuation(const std::string& run_dir, Device device) {
 
 TEST(OnDevicesToo, GeneratesSameTextOnGpuAndCpu) {
   if (!test::on_gpu()) GTEST_SKIP() << "there is no second device: set TESSERA_TEST_DEVICE=cuda";
-  const test::TestFolder folder;
-  test::write_small_data(folder);
-  const RunConfig run = test::small_run(folder, "run", SmallKind::gpt);
-  test::train_whole(run, {{1, 1}, 4, false, true, kCpu});
-  const auto on_cpu = continuation(run.run.dir, kCpu);
-  EXPECT_EQ(on_cpu.size(), 40u);
-  EXPECT_EQ(continuation(run.run.dir, test::test_device()), on_cpu);
+  for (const SmallKind kind : {SmallKind::gpt, SmallKind::prefix_lm}) {
+    const test::TestFolder folder;
+    test::write_small_data(folder);
+    const RunConfig run = test::small_run(folder, "run", kind);
+    test::train_whole(run, {{1, 1}, 4, false, true, kCpu});
+    const auto on_cpu = continuation(run.run.dir, kCpu);
+    EXPECT_EQ(on_cpu.size(), 40u);
+    EXPECT_EQ(continuation(run.run.dir, test::test_device()), on_cpu);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, OnDevices, testing::ValuesIn(test::kSmallKinds),

@@ -32,7 +32,8 @@ const Layout kLayouts[] = {{1, 2}, {1, 4}, {2, 1}, {2, 2}, {2, 4}, {4, 1}, {4, 2
 INSTANTIATE_TEST_SUITE_P(
     All, KindsOnLayouts,
     testing::Combine(testing::Values(SmallKind::gpt_documents, SmallKind::gpt_packed,
-                                     SmallKind::gpt_blend, SmallKind::qwen3, SmallKind::bert_blend,
+                                     SmallKind::gpt_blend, SmallKind::prefix_lm,
+                                     SmallKind::longformer, SmallKind::qwen3, SmallKind::bert_blend,
                                      SmallKind::bert_pairs, SmallKind::bert_packed,
                                      SmallKind::modernbert, SmallKind::classifier,
                                      SmallKind::multi_label, SmallKind::words,
@@ -118,17 +119,16 @@ TEST_F(Kinds, RecomputationSavesMemory) {
   EXPECT_LT(arena(Recompute::block), arena(Recompute::activation));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EachKind,
-                         testing::Values(SmallKind::gpt_documents, SmallKind::gpt_packed,
-                                         SmallKind::gpt_blend, SmallKind::qwen3,
-                                         SmallKind::bert_blend, SmallKind::bert_pairs,
-                                         SmallKind::bert_packed, SmallKind::modernbert,
-                                         SmallKind::classifier, SmallKind::multi_label,
-                                         SmallKind::words, SmallKind::embeddings,
-                                         SmallKind::embeddings_cls, SmallKind::mean_classifier,
-                                         SmallKind::translation, SmallKind::span_corruption,
-                                         SmallKind::t5, SmallKind::images, SmallKind::mean_images),
-                         [](const auto& instance) { return to_string(instance.param); });
+INSTANTIATE_TEST_SUITE_P(
+    All, EachKind,
+    testing::Values(SmallKind::gpt_documents, SmallKind::gpt_packed, SmallKind::gpt_blend,
+                    SmallKind::prefix_lm, SmallKind::longformer, SmallKind::qwen3,
+                    SmallKind::bert_blend, SmallKind::bert_pairs, SmallKind::bert_packed,
+                    SmallKind::modernbert, SmallKind::classifier, SmallKind::multi_label,
+                    SmallKind::words, SmallKind::embeddings, SmallKind::embeddings_cls,
+                    SmallKind::mean_classifier, SmallKind::translation, SmallKind::span_corruption,
+                    SmallKind::t5, SmallKind::images, SmallKind::mean_images),
+    [](const auto& instance) { return to_string(instance.param); });
 
 TEST_F(Kinds, AllowsRankWithoutVocabulary) {
   // 9 tokens on 4 tensor ranks: 3, 3, 3 and 0.

@@ -545,7 +545,7 @@ class Table {
             {2 * bytes_of(all.numel() / calls)}, [&] {
               const int64_t first = call++ % calls * batch;
               attention_decode(q.tensor, keys.tensor.slice(first, first + batch),
-                               values.tensor.slice(first, first + batch), sizes_.length, 0, scale,
+                               values.tensor.slice(first, first + batch), sizes_.length, {}, scale,
                                {}, out.tensor);
             });
   }

@@ -10,6 +10,7 @@
 #include "models/architecture.h"
 #include "models/layers/attention/key_value_cache.h"
 #include "models/model.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/runs/device_ranks.h"
 #include "tests/support/tensors.h"
 
@@ -110,6 +111,27 @@ TEST(Gpt, ExtendMatchesForwardWithRelativeBias) {
   config.num_heads = 6;
   config.head_dim = 6;
   expect_extending_is_forward(config);
+}
+
+TEST(Gpt, ExtendMatchesForwardWithPrefixGlobalTokensAndDilation) {
+  ModelConfig config = small_config();
+  config.attention_prefix = 5;
+  expect_extending_is_forward(config);
+  config.positions = Positions::rotary;
+  config.attention_window = 3;
+  config.global_tokens = 2;
+  expect_extending_is_forward(config);
+  config.positions = Positions::alibi;
+  config.attention_dilation = 2;
+  config.window_pattern = "GL";
+  expect_extending_is_forward(config);
+}
+
+TEST(Gpt, CacheStartsWithWholePrefix) {
+  ModelConfig config = small_config();
+  config.attention_prefix = 6;
+  test::expect_error([&] { expect_extending_is_forward(config); },
+                     {"a cache starts with 5 positions, but the 6 of the prefix"});
 }
 
 TEST(Gpt, ExtendMatchesForwardWithScaleAndEmbeddingNorm) {

@@ -149,7 +149,8 @@ void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
 }
 
 void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values, int64_t length,
-                      int64_t window, float scale, const Tensor& position_bias, Tensor out) {
+                      const AttentionMask& mask, float scale, const Tensor& position_bias,
+                      Tensor out) {
   constexpr const char* kOp = "attention_decode";
   const OpRange range(kOp);
   require(q.defined() && q.shape().rank() == 3, "{}: q must have shape (B, Hl, D), but is {}", kOp,
@@ -167,11 +168,14 @@ void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values,
   }
   require(length >= 1 && length <= keys.dim(2), "{}: {} positions of a cache of {}", kOp, length,
           keys.dim(2));
-  require(window >= 0, "{}: the window must be 0 (none) or positive, but is {}", kOp, window);
+  if (const auto reason = attention_decode_unsupported_reason(kinds_of(mask))) {
+    fail("{}: {}", kOp, *reason);
+  }
+  require_positions(mask, kOp);
   if (position_bias.defined()) require_position_bias(position_bias, q.dim(1), length, kOp);
   const Device device = common_device(kOp, q, keys, values, position_bias, out);
   dispatch<cpu::attention_decode, cuda::attention_decode, meta::attention_decode>(
-      device, q, keys, values, length, window, scale, position_bias, out);
+      device, q, keys, values, length, mask, scale, position_bias, out);
 }
 
 }  // namespace tessera

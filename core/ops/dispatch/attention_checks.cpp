@@ -107,8 +107,9 @@ void require_padded_rows(const PaddedRows& padded_rows, const Tensor& documents,
 std::optional<std::string> attention_unsupported_reason(const MaskKinds& kinds) {
   MaskKinds others = kinds;
   others.causal = others.window = others.documents = others.compact = false;
+  others.dilation = others.prefix = others.global_tokens = others.hidden_keys = false;
   if (!kinds.compact) {
-    others.lengths = others.hidden_keys = others.hidden = others.additive = false;
+    others.lengths = others.hidden = others.additive = false;
     if (others == MaskKinds{}) return std::nullopt;
     return fmt::format("attention does not support the mask: {}", to_string(others));
   }
@@ -120,8 +121,9 @@ std::optional<std::string> attention_unsupported_reason(const MaskKinds& kinds) 
   }
   if (others != MaskKinds{}) {
     return fmt::format(
-        "attention without padding (padded_rows) supports documents, causal and window, but the "
-        "mask is: {}; lengths, hidden_keys, hidden and additive need batches with padding",
+        "attention without padding (padded_rows) supports documents, causal, window, dilation, "
+        "prefix, global_tokens and hidden_keys, but the mask is: {}; lengths, hidden and additive "
+        "need batches with padding",
         to_string(kinds));
   }
   return std::nullopt;
@@ -129,11 +131,11 @@ std::optional<std::string> attention_unsupported_reason(const MaskKinds& kinds) 
 
 std::optional<std::string> attention_decode_unsupported_reason(const MaskKinds& kinds) {
   MaskKinds others = kinds;
-  others.causal = others.window = false;
+  others.causal = others.window = others.dilation = others.prefix = others.global_tokens = false;
   if (others == MaskKinds{}) return std::nullopt;
   return fmt::format(
-      "attention_decode, which extends a text by one token, supports causal and window, but the "
-      "mask is: {}",
+      "attention_decode, which extends a text by one token, supports causal, window, dilation, "
+      "prefix and global_tokens, but the mask is: {}",
       to_string(kinds));
 }
 
@@ -166,6 +168,17 @@ void require_attention_memory(const Tensor& q, const AttentionOptions& options, 
   }
 }
 
+void require_positions(const AttentionMask& mask, const char* op) {
+  const auto not_negative = [&](int64_t value, const char* name) {
+    require(value >= 0, "{}: {} must be 0 (none) or positive, but is {}", op, name, value);
+  };
+  not_negative(mask.window, "mask.window");
+  not_negative(mask.prefix, "mask.prefix");
+  not_negative(mask.global_tokens, "mask.global_tokens");
+  require(mask.dilation >= 1, "{}: mask.dilation must be 1 (none) or more, but is {}", op,
+          mask.dilation);
+}
+
 void require_attention_options(const Tensor& qkv, const AttentionOptions& options, const char* op) {
   const int64_t batch = qkv.dim(0), seq = qkv.dim(1);
   const int64_t heads = attention_heads(qkv, options).queries;
@@ -173,8 +186,7 @@ void require_attention_options(const Tensor& qkv, const AttentionOptions& option
   require(options.first_head >= 0 && options.first_head + heads <= options.total_heads,
           "{}: heads [{}, {}) of this rank are not within the {} heads of all ranks", op,
           options.first_head, options.first_head + heads, options.total_heads);
-  require(mask.window >= 0, "{}: mask.window must be 0 (none) or positive, but is {}", op,
-          mask.window);
+  require_positions(mask, op);
   MaskKinds kinds = kinds_of(mask);
   kinds.compact = options.padded_rows.index.defined();
   if (const auto reason = attention_unsupported_reason(kinds)) fail("{}: {}", op, *reason);

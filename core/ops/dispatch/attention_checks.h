@@ -11,6 +11,9 @@ void require_attention_memory(const Tensor& q, const AttentionOptions& options, 
 /// of masks in host memory, except for hidden, additive and hidden_keys, where any value is valid.
 void require_attention_options(const Tensor& qkv, const AttentionOptions& options, const char* op);
 
+/// Throws, naming `op`, unless the numbers of a mask that are not tensors are valid.
+void require_positions(const AttentionMask& mask, const char* op);
+
 /// Throws, naming `op`, unless the table has a row per head and covers positions that are less than
 /// `length` apart.
 void require_position_bias(const Tensor& table, int64_t heads, int64_t length, const char* op);

@@ -2,6 +2,7 @@
 
 #include "core/ops/cuda/attention/cudnn_attention.h"
 #include "core/ops/cuda/workspace_sizes.h"
+#include "core/ops/decoded_keys.h"
 #include "core/ops/device_ops.h"
 #include "core/ops/meta/log_work.h"
 #include "core/ops/meta/workspace_log.h"
@@ -9,8 +10,26 @@
 namespace tessera::meta {
 namespace {
 
-/// The pairs of a query and a key that it sees, in a document of `length` rows.
+/// The keys that query t of a document of `length` rows sees.
+int64_t visible_keys(int64_t t, int64_t length, const AttentionMask& mask) {
+  const int64_t end = mask.causal ? std::min(length, std::max(t + 1, mask.prefix)) : length;
+  if (mask.window == 0 || t < mask.global_tokens) return end;
+  const int64_t most = mask.window - 1, step = mask.dilation;
+  const int64_t before = std::min(most, t / step), after = std::min(most, (end - 1 - t) / step);
+  // Of the window's keys before t, these are global tokens.
+  const int64_t in_both = std::max<int64_t>(0, before - (t - mask.global_tokens) / step);
+  return before + 1 + after + mask.global_tokens - in_both;
+}
+
+/// The pairs of a query and a key that it sees, in a document of `length` rows, rounded down if the
+/// mask has more than causal and window.
 double visible_pairs(double length, const AttentionMask& mask) {
+  if (mask.prefix > 0 || mask.global_tokens > 0 || mask.dilation > 1) {
+    double pairs = 0.0;
+    const auto rows = static_cast<int64_t>(length);
+    for (int64_t t = 0; t < rows; ++t) pairs += static_cast<double>(visible_keys(t, rows, mask));
+    return pairs;
+  }
   // Of the `reach` diagonals from the main one on, number d has length − d pairs.
   const double reach =
       mask.window > 0 ? std::min(length, static_cast<double>(mask.window)) : length;
@@ -124,8 +143,9 @@ void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
 }
 
 void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values, int64_t length,
-                      int64_t window, float /*scale*/, const Tensor& position_bias, Tensor out) {
-  const int64_t visible = window > 0 ? std::min(length, window) : length;
+                      const AttentionMask& mask, float /*scale*/, const Tensor& position_bias,
+                      Tensor out) {
+  const int64_t visible = decoded_keys(mask, length).count();
   const double share = static_cast<double>(visible) / static_cast<double>(keys.dim(2));
   const double per_score = position_bias.defined() ? 6.0 : 5.0;
   OpWork work =

@@ -84,7 +84,7 @@ MlmMasking::MlmMasking(VocabularyTraits traits, const MaskingOptions& options, u
   const double p = options.probability;
   first_start_ = threshold(p);
   start_ = threshold(p / (mean * (1.0 - p) + p));
-  mask_ = threshold(options.mask_fraction);
+  mask_ = threshold(options.hide == MaskHide::attention ? 1.0 : options.mask_fraction);
   mask_or_random_ = threshold(std::min(options.mask_fraction + options.random_fraction, 1.0));
 }
 

@@ -120,8 +120,20 @@ std::optional<std::string> find_problem(const Sample& sample, const BatchShape& 
 }  // namespace
 
 BatchShape batch_shape(int64_t sequences, const ModelTraits& traits) {
-  return {sequences, traits.row_length, traits.label_width, traits.patch_width,
-          traits.source_length};
+  BatchShape shape{sequences, traits.row_length};
+  shape.label_width = traits.label_width;
+  shape.patch_width = traits.patch_width;
+  shape.source_length = traits.source_length;
+  shape.prefix = traits.attention_prefix;
+  return shape;
+}
+
+BatchShape batch_shape(int64_t sequences, const RunConfig& config) {
+  const ModelTraits traits = traits_of(config.model);
+  BatchShape shape = batch_shape(sequences, traits);
+  shape.hides_targets =
+      traits.objective == Objective::masked_lm && config.mlm.hide == MaskHide::attention;
+  return shape;
 }
 
 BatchBuffers::BatchBuffers(const BatchShape& shape, Device for_device)
@@ -132,6 +144,7 @@ BatchBuffers::BatchBuffers(const BatchShape& shape, Device for_device)
        {&tokens_, &positions_, &token_types_, &padded_rows_, &target_rows_, &targets_, &labels_}) {
     *tensor = OwnedTensor({capacity}, DType::i32, kCpu, kind);
   }
+  if (shape.hides_targets) hidden_ = OwnedTensor({capacity}, DType::u8, kCpu, kind);
   documents_ = OwnedTensor({capacity + 1}, DType::i32, kCpu, kind);
   if (shape.patch_width > 0) {
     patches_ = OwnedTensor({capacity, shape.patch_width}, DType::f32, kCpu, kind);
@@ -149,7 +162,7 @@ size_t BatchBuffers::bytes() const {
   size_t sum = 0;
   for (const OwnedTensor* tensor :
        {&tokens_, &positions_, &token_types_, &padded_rows_, &documents_, &target_rows_, &targets_,
-        &labels_, &patches_, &label_values_, &source_tokens_, &source_positions_,
+        &labels_, &patches_, &label_values_, &hidden_, &source_tokens_, &source_positions_,
         &source_padded_rows_, &source_documents_}) {
     sum += tensor->buffer.bytes();
   }
@@ -201,7 +214,10 @@ void BatchBuffers::append(const Sample& sample, int64_t vocab_size, std::string_
   int32_t* targets = targets_.tensor.data<int32_t>();
   for (size_t i = 0; i < n; ++i) {
     padded_rows[i] = static_cast<int32_t>(num_rows_ * seq_length() + static_cast<int64_t>(i));
-    if (sample.targets[i] == kIgnoreTarget) continue;
+    const bool is_seen = positions_.tensor.data<int32_t>()[first + i] < shape_.prefix - 1;
+    const bool has_target = sample.targets[i] != kIgnoreTarget && !is_seen;
+    if (shape_.hides_targets) hidden_.tensor.data<uint8_t>()[first + i] = has_target ? 1 : 0;
+    if (!has_target) continue;
     target_rows[num_targets_] = static_cast<int32_t>(first + i);
     targets[num_targets_++] = sample.targets[i];
   }
@@ -246,6 +262,7 @@ TokenBatch BatchBuffers::batch() const {
   batch.document_length = document_length_;
   batch.target_rows = target_rows_.tensor.slice(0, num_targets_);
   batch.targets = targets_.tensor.slice(0, num_targets_);
+  if (shape_.hides_targets) batch.hidden = hidden_.tensor.slice(0, num_tokens_);
   batch.labels = labels_.tensor.slice(0, num_documents_);
   if (shape_.patch_width > 0) batch.patches = patches_.tensor.slice(0, num_tokens_);
   batch.label_values = label_values_.tensor.slice(0, shape_.label_width == 0 ? 0 : num_documents_);
@@ -270,6 +287,7 @@ TokenBatch full_batch_on_meta(const BatchShape& shape) {
   if (shape.patch_width > 0) {
     batch.patches = Tensor(nullptr, {capacity, shape.patch_width}, DType::f32, kMeta);
   }
+  if (shape.hides_targets) batch.hidden = Tensor(nullptr, {capacity}, DType::u8, kMeta);
   batch.label_values =
       Tensor(nullptr, {shape.label_width == 0 ? 0 : shape.sequences, shape.label_width}, DType::f32,
              kMeta);

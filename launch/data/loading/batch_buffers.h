@@ -6,6 +6,7 @@
 
 #include "core/memory.h"
 #include "core/trace/device_mark.h"
+#include "launch/config/run_config.h"
 #include "launch/data/sample.h"
 #include "models/architecture.h"
 #include "models/token_batch.h"
@@ -19,10 +20,16 @@ struct BatchShape {
   int64_t label_width = 0;    ///< K, as in ModelTraits
   int64_t patch_width = 0;    ///< D numbers of a patch; 0: tokens are ids
   int64_t source_length = 0;  ///< Ts source tokens of a row; 0: rows have no source
+  /// The first tokens of a document that see each other (ModelConfig::attention_prefix): all but
+  /// the last see their targets, which are left out.
+  int64_t prefix = 0;
+  bool hides_targets = false;  ///< no token attends to those with a target (MaskHide::attention)
 };
 
-/// The shape of micro-batches of B rows for a model.
+/// The shape of micro-batches of B rows for a model, and of those of a run, whose objective may
+/// hide targets.
 BatchShape batch_shape(int64_t sequences, const ModelTraits& traits);
+BatchShape batch_shape(int64_t sequences, const RunConfig& config);
 
 /// Assembles a micro-batch of up to B rows of T tokens, row by row, in host memory that is
 /// allocated once for the largest possible batch. Only scratch() may grow.
@@ -71,6 +78,7 @@ class BatchBuffers {
   OwnedTensor documents_;     // (B × T + 1)
   OwnedTensor target_rows_;   // (B × T)
   OwnedTensor targets_;       // (B × T)
+  OwnedTensor hidden_;        // (B × T) uint8; empty unless targets are hidden
   OwnedTensor labels_;        // (B × T)
   OwnedTensor patches_;       // (B × T, D) fp32; empty if D is 0
   OwnedTensor label_values_;  // (B, K) fp32; 0 × 0 if K is 0

@@ -32,7 +32,7 @@ TokenBatch DeviceBatch::upload(BatchBuffers& buffers) {
       memory_.tensor({static_cast<int64_t>(memory_.bytes() / sizeof(int32_t))}, DType::i32);
   int64_t begin = 0;
   for (Tensor* tensor : tensors_of(result)) {
-    const Tensor words = all.slice(begin, begin + tensor->numel());  // int32 or fp32
+    const Tensor words = all.slice(begin, begin + tensor->numel());  // of 4 bytes or less
     const Tensor on_device(words.raw(), tensor->shape(), tensor->dtype(), words.device());
     copy(*tensor, on_device);
     *tensor = on_device;

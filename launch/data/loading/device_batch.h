@@ -29,11 +29,11 @@ class DeviceBatch {
 template <typename Batch>
 auto tensors_of(Batch& batch) {
   auto& source = batch.source;
-  std::vector tensors = {&batch.tokens,       &batch.positions, &batch.token_types,
-                         &batch.padded_rows,  &batch.documents, &batch.target_rows,
-                         &batch.targets,      &batch.labels,    &batch.patches,
-                         &batch.label_values, &source.tokens,   &source.positions,
-                         &source.padded_rows, &source.documents};
+  std::vector tensors = {&batch.tokens,      &batch.positions,    &batch.token_types,
+                         &batch.padded_rows, &batch.documents,    &batch.target_rows,
+                         &batch.targets,     &batch.hidden,       &batch.labels,
+                         &batch.patches,     &batch.label_values, &source.tokens,
+                         &source.positions,  &source.padded_rows, &source.documents};
   std::erase_if(tensors, [](const Tensor* tensor) { return !tensor->defined(); });
   return tensors;
 }

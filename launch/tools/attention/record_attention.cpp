@@ -94,9 +94,20 @@ std::string mask_in_words(const ModelConfig& config, const std::vector<Sample>& 
                                                  "those before it, and all of the source"
                       : traits.causal ? "causal: each token sees itself and those before it"
                                       : "each token sees all of its text";
+  if (traits.attention_prefix > 0) {
+    words += fmt::format(", but the first {} see each other", traits.attention_prefix);
+  }
   if (traits.attention_window > 0) {
     words += fmt::format("; window{}: none that is {} or more away",
-                         has_both(config) ? " of local layers" : "", traits.attention_window);
+                         has_both(config) ? " of local layers" : "",
+                         traits.attention_window * traits.attention_dilation);
+    if (traits.attention_dilation > 1) {
+      words += fmt::format(" and of the nearer ones only those at multiples of {}",
+                           traits.attention_dilation);
+    }
+    if (traits.global_tokens > 0) {
+      words += fmt::format(", except from or to the first {}", traits.global_tokens);
+    }
     if (traits.source_length > 0) words += " in its own text";
   }
   for (const Sample& sample : samples) {

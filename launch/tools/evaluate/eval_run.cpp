@@ -182,7 +182,7 @@ class EvalRun {
                                 groups_.dp->size()};
     batches_ = std::make_unique<TokenBatches>(nullptr, samples, config_.model.vocab_size,
                                               static_cast<uint64_t>(config_.run.seed), layout);
-    const BatchShape shape = batch_shape(micro, traits);
+    const BatchShape shape = batch_shape(micro, config_);
     prefetched_ = std::make_unique<PrefetchedEvaluation>(*batches_, shape, device_);
     device_batch_ = std::make_unique<DeviceBatch>(shape, device_);
   }

@@ -66,6 +66,12 @@ void Generator::generate(std::span<const int32_t> prompt, int64_t max_tokens,
             "the prompt has token {}, but the model's vocabulary is 0 to {}", token,
             config().vocab_size - 1);
   }
+  const int64_t prefix = config().attention_prefix;
+  require(std::ssize(prompt) >= prefix,
+          "the prompt has {} tokens, but the first {} tokens of a text see each other "
+          "(model.attention_prefix), so the model predicts only those after them: give a prompt of "
+          "at least {} tokens",
+          prompt.size(), prefix, prefix);
   const auto context = static_cast<size_t>(config().seq_length);
   Sampler sampler(options);
   std::vector<int32_t> history(prompt.begin(), prompt.end());
@@ -74,7 +80,7 @@ void Generator::generate(std::span<const int32_t> prompt, int64_t max_tokens,
   for (int64_t i = 0; i < max_tokens; ++i) {
     if (cache_.length() + static_cast<int64_t>(unseen) > config().seq_length) {
       cache_.clear();
-      unseen = std::max<size_t>(1, context / 2);
+      unseen = std::max<size_t>({1, context / 2, static_cast<size_t>(prefix)});
     }
     const auto fresh = std::span<const int32_t>(history).last(unseen);
     const int32_t token = sampler.choose(logits_after(fresh), static_cast<uint64_t>(i));

@@ -21,8 +21,9 @@ class Generator {
   Generator(Checkpoint& checkpoint, Communicator& tp, Device device);
 
   /// Generates up to `max_tokens` tokens after `prompt` (not empty), calls `emit` with each, and
-  /// stops early when `emit` returns false. When the context is full, its newest half becomes the
-  /// new prompt. Throws if a prompt's token is not in the vocabulary.
+  /// stops early when `emit` returns false. When the context is full, its newest half, or as much
+  /// as model.attention_prefix, becomes the new prompt. Throws if a prompt's token is not in the
+  /// vocabulary, or if the prompt is shorter than the prefix.
   void generate(std::span<const int32_t> prompt, int64_t max_tokens, const SamplingOptions& options,
                 const std::function<bool(int32_t)>& emit);
 

@@ -14,9 +14,16 @@ namespace {
 
 std::string describe(const ModelTraits& traits, bool is_local) {
   std::string text = traits.causal ? "causal" : "";
+  if (traits.attention_prefix > 0) {
+    text += fmt::format(", prefix of {} tokens", traits.attention_prefix);
+  }
   if (is_local) {
     text += fmt::format("{}window of {} tokens", text.empty() ? "" : ", ", traits.attention_window);
     if (!traits.causal) text += " on each side, with the token itself";
+    if (traits.attention_dilation > 1) {
+      text += fmt::format(", {} apart", traits.attention_dilation);
+    }
+    if (traits.global_tokens > 0) text += fmt::format(", {} global", traits.global_tokens);
   }
   return text.empty() ? "nothing but other documents is hidden" : text;
 }
@@ -25,8 +32,9 @@ MaskView::Layers count_visible(const MaskView& view, const ModelTraits& traits, 
   MaskView::Layers kind;
   kind.mask = describe(traits, is_local);
   kind.counts.assign(static_cast<size_t>(view.cells * view.cells), 0);
-  const int64_t tiles = ceil_div(view.length, MaskView::kTile);
-  std::vector<bool> seen(static_cast<size_t>(tiles * tiles), false);
+  const int64_t tiles = view.tiles_of_row();
+  std::vector<bool>& seen = kind.seen_tiles;
+  seen.assign(static_cast<size_t>(tiles * tiles), false);
   int64_t begin = 0;
   for (const int64_t length : view.documents) {
     for (int64_t t = 0; t < length; ++t) {
@@ -45,29 +53,32 @@ MaskView::Layers count_visible(const MaskView& view, const ModelTraits& traits, 
   return kind;
 }
 
-/// "0, 3, 6, ... (8 of 22)"
-std::string name_layers(const std::vector<int64_t>& layers, int64_t all) {
-  if (std::ssize(layers) == all) return fmt::format("all {} layers", all);
-  constexpr size_t kMostNamed = 8;
-  const std::vector<int64_t> named(
-      layers.begin(), layers.begin() + static_cast<int64_t>(std::min(layers.size(), kMostNamed)));
-  return fmt::format("layers {}{} ({} of {})", fmt::join(named, ", "),
-                     layers.size() > kMostNamed ? ", ..." : "", layers.size(), all);
-}
-
-/// The number of pairs in the cell of row `i` and column `j`; those at the end may be smaller.
-int64_t pairs_of(const MaskView& view, int64_t i, int64_t j) {
-  const auto size = [&](int64_t k) {
-    return std::min(view.length, (k + 1) * view.cell) - k * view.cell;
-  };
-  return size(i) * size(j);
-}
-
 double percent(int64_t part, int64_t whole) {
   return 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
+/// The layers of a stack, whose mask is that of `traits`.
+void add_stack(MaskView& view, const ModelConfig& config, const ModelTraits& traits,
+               const std::string& stack, int64_t num_layers) {
+  for (const bool is_local : {false, true}) {
+    std::vector<int64_t> layers;
+    for (int64_t layer = 0; layer < num_layers; ++layer) {
+      if (config.is_local(layer) == is_local) layers.push_back(layer);
+    }
+    if (layers.empty()) continue;
+    view.kinds.push_back(count_visible(view, traits, is_local));
+    view.kinds.back().stack = stack;
+    view.kinds.back().layers = std::move(layers);
+    view.kinds.back().num_layers = num_layers;
+  }
+}
+
 }  // namespace
+
+int64_t longest_row(const ModelConfig& config) {
+  const int64_t source = traits_of(config).source_length;
+  return source == 0 ? config.seq_length : std::min(config.seq_length, source);
+}
 
 MaskView view_mask(const ModelConfig& config, const std::vector<int64_t>& documents) {
   MaskView view;
@@ -76,37 +87,71 @@ MaskView view_mask(const ModelConfig& config, const std::vector<int64_t>& docume
     require(length >= 1, "a document has {} tokens, but must have at least 1", length);
     view.length += length;
   }
-  require(view.length >= 1 && view.length <= config.seq_length,
-          "the documents have {} tokens together, but model.seq_length is {}: give 1 to {}",
-          view.length, config.seq_length, config.seq_length);
+  const int64_t longest = longest_row(config);
+  require(view.length >= 1 && view.length <= longest,
+          "the documents have {} tokens together, but {} is {}: give 1 to {}", view.length,
+          longest == config.seq_length ? "model.seq_length" : "model.source_length", longest,
+          longest);
   view.cell = ceil_div(view.length, MaskView::kMostCells);
   view.cells = ceil_div(view.length, view.cell);
   const ModelTraits traits = traits_of(config);
-  for (const bool is_local : {false, true}) {
-    std::vector<int64_t> layers;
-    for (int64_t layer = 0; layer < config.num_layers; ++layer) {
-      if (config.is_local(layer) == is_local) layers.push_back(layer);
-    }
-    if (layers.empty()) continue;
-    view.kinds.push_back(count_visible(view, traits, is_local));
-    view.kinds.back().layers = std::move(layers);
+  if (traits.source_length == 0) {
+    add_stack(view, config, traits, "", config.num_layers);
+    return view;
   }
+  ModelTraits encoder = traits;
+  encoder.causal = false;
+  add_stack(view, config, encoder, "encoder", config.num_layers);
+  add_stack(view, config, traits, "decoder", config.resolved_decoder_layers());
   return view;
 }
 
+std::string describe_row(const MaskView& view) {
+  return fmt::format("{} tokens in {} document{} of {}", view.length, view.documents.size(),
+                     view.documents.size() == 1 ? "" : "s", fmt::join(view.documents, ", "));
+}
+
+std::string name_layers(const MaskView::Layers& kind) {
+  const std::string of = kind.stack.empty() ? "" : kind.stack + ", ";
+  const std::vector<int64_t>& layers = kind.layers;
+  if (std::ssize(layers) == kind.num_layers) {
+    return kind.num_layers == 1 ? of + "the only layer"
+                                : fmt::format("{}all {} layers", of, kind.num_layers);
+  }
+  constexpr size_t kMostNamed = 8;
+  const std::vector<int64_t> named(
+      layers.begin(), layers.begin() + static_cast<int64_t>(std::min(layers.size(), kMostNamed)));
+  return fmt::format("{}layers {}{} ({} of {})", of, fmt::join(named, ", "),
+                     layers.size() > kMostNamed ? ", ..." : "", layers.size(), kind.num_layers);
+}
+
+std::string describe_counts(const MaskView& view, const MaskView::Layers& kind) {
+  const int64_t pairs = view.length * view.length;
+  std::string text = fmt::format("{} of {} pairs are visible ({:.1f} %)", kind.visible, pairs,
+                                 percent(kind.visible, pairs));
+  if (kind.tiles > 1) {
+    text += fmt::format("; {} of {} tiles of {} × {} are skipped", kind.skipped, kind.tiles,
+                        MaskView::kTile, MaskView::kTile);
+  }
+  return text;
+}
+
+int64_t pairs_of(const MaskView& view, int64_t i, int64_t j) {
+  const auto size = [&](int64_t k) {
+    return std::min(view.length, (k + 1) * view.cell) - k * view.cell;
+  };
+  return size(i) * size(j);
+}
+
 std::string to_string(const MaskView& view) {
-  int64_t all = 0;
-  for (const MaskView::Layers& kind : view.kinds) all += std::ssize(kind.layers);
-  std::string text =
-      fmt::format("{} tokens in {} document{} of {}\n", view.length, view.documents.size(),
-                  view.documents.size() == 1 ? "" : "s", fmt::join(view.documents, ", "));
+  std::string text = describe_row(view) + "\n";
   text += view.cell == 1 ? "a line is a query, a column a key: █ visible, · hidden\n"
                          : fmt::format(
                                "a line is {0} queries, a column {0} keys: █ visible, ▒ "
                                "partly, · hidden\n",
                                view.cell);
   for (const MaskView::Layers& kind : view.kinds) {
-    text += fmt::format("\n{}: {}\n", name_layers(kind.layers, all), kind.mask);
+    text += fmt::format("\n{}: {}\n", name_layers(kind), kind.mask);
     for (int64_t i = 0; i < view.cells; ++i) {
       text += "  ";
       for (int64_t j = 0; j < view.cells; ++j) {
@@ -115,14 +160,7 @@ std::string to_string(const MaskView& view) {
       }
       text += '\n';
     }
-    text +=
-        fmt::format("  {} of {} pairs are visible ({:.1f} %)", kind.visible,
-                    view.length * view.length, percent(kind.visible, view.length * view.length));
-    if (kind.tiles > 1) {
-      text += fmt::format("; {} of {} tiles of {} × {} are skipped", kind.skipped, kind.tiles,
-                          MaskView::kTile, MaskView::kTile);
-    }
-    text += '\n';
+    text += fmt::format("  {}\n", describe_counts(view, kind));
   }
   return text;
 }
@@ -135,7 +173,8 @@ Json to_json(const MaskView& view) {
       const auto row = kind.counts.begin() + i * view.cells;
       counts.push_back(std::vector<int64_t>(row, row + view.cells));
     }
-    kinds.push_back({{"layers", kind.layers},
+    kinds.push_back({{"stack", kind.stack},
+                     {"layers", kind.layers},
                      {"mask", kind.mask},
                      {"visible", kind.visible},
                      {"pairs", view.length * view.length},

@@ -14,6 +14,7 @@ int64_t targets_of_row(const RunConfig& config) {
   const int64_t seq_length = config.model.seq_length;
   switch (traits_of(config.model).objective) {
     case Objective::causal_lm:
+      return seq_length - std::max<int64_t>(0, config.model.attention_prefix - 1);
     case Objective::seq2seq:
     case Objective::token_classification:  // as if each token were a word
       return seq_length;
@@ -32,7 +33,7 @@ TokenBatch full_micro_batch(const RunConfig& config) {
   const int64_t rows = config.batch.micro;
   const ModelTraits traits = traits_of(config.model);
   const int64_t documents = rows * std::max<int64_t>(1, traits.texts_of_sample);
-  TokenBatch batch = full_batch_on_meta(batch_shape(rows, traits));
+  TokenBatch batch = full_batch_on_meta(batch_shape(rows, config));
   keep_documents(batch, documents);
   batch.document_length = config.model.seq_length;
   batch.target_rows = batch.target_rows.slice(0, rows * targets_of_row(config));

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/ops/elementwise.h"
+#include "launch/checkpoint/checkpoint_labels.h"
 #include "launch/checkpoint/model_json.h"
 #include "launch/checkpoint/model_state.h"
 #include "models/architecture.h"
@@ -43,11 +44,12 @@ std::string_view use_of(Objective objective) {
   return "";
 }
 
-/// Batches of texts without labels.
-BatchShape shape_of_texts(const ModelConfig& config, int64_t rows) {
+/// Batches of texts without labels, whose targets are hidden as in the run of the checkpoint.
+BatchShape shape_of_texts(const ModelConfig& config, const Checkpoint& checkpoint, int64_t rows) {
   BatchShape shape{rows, config.seq_length};
   shape.patch_width = traits_of(config).patch_width;
   shape.source_length = traits_of(config).source_length;
+  shape.hides_targets = checkpoint.manifest().extra.value(kHidesTargetsKey, false);
   return shape;
 }
 
@@ -57,8 +59,8 @@ TextModel::TextModel(Checkpoint& checkpoint, Communicator& tp, Device device, in
     : config_(model_from_json(checkpoint.manifest().model)),
       tp_(tp),
       model_(std::make_unique<Model>(config_, store_, tp)),
-      buffers_(shape_of_texts(config_, rows)),
-      device_batch_(shape_of_texts(config_, rows), device) {
+      buffers_(shape_of_texts(config_, checkpoint, rows)),
+      device_batch_(shape_of_texts(config_, checkpoint, rows), device) {
   const MemoryUse use("", kAdvice);
   store_.allocate(device, DType::f32, StoreFor::inference);
   load_weights(checkpoint, store_);

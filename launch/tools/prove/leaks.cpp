@@ -47,11 +47,15 @@ std::vector<Lengths> lengths_of(const ModelConfig& config) {
   return rows;
 }
 
+/// Whether row `i` of a sequence has a target.
+bool has_target(size_t i) { return i % 3 == 1; }
+
 /// Which rows a row depends on, through all layers. The rows are those of the batch, and then those
 /// of the sources.
 class Reach {
  public:
-  Reach(const ModelConfig& config, const std::vector<Lengths>& rows) : traits_(traits_of(config)) {
+  Reach(const ModelConfig& config, const std::vector<Lengths>& rows, bool hides_targets)
+      : traits_(traits_of(config)), hides_targets_(hides_targets) {
     for (const Lengths& row : rows) add_documents(row.documents, false);
     num_queries_ = this->rows();
     num_documents_ = 0;
@@ -76,18 +80,22 @@ class Reach {
  private:
   struct Place {
     int64_t document, position;
-    bool in_source;
+    bool in_source, has_target;
   };
 
   void add_documents(const std::vector<int32_t>& lengths, bool in_source) {
+    int64_t rows_of_kind = 0;
     for (const int32_t length : lengths) {
-      for (int32_t t = 0; t < length; ++t) places_.push_back({num_documents_, t, in_source});
+      for (int32_t t = 0; t < length; ++t) {
+        const auto row = static_cast<size_t>(rows_of_kind++);
+        places_.push_back({num_documents_, t, in_source, !in_source && has_target(row)});
+      }
       ++num_documents_;
     }
   }
 
   bool sees(bool is_local, const Place& query, const Place& key) const {
-    if (query.document != key.document) return false;
+    if (query.document != key.document || (hides_targets_ && key.has_target)) return false;
     if (query.in_source != key.in_source) return key.in_source;  // cross-attention
     ModelTraits traits = traits_;
     traits.causal = traits.causal && !query.in_source;
@@ -111,6 +119,7 @@ class Reach {
   }
 
   ModelTraits traits_;
+  bool hides_targets_;
   int64_t num_queries_ = 0;
   int64_t num_documents_ = 0;
   std::vector<Place> places_;
@@ -328,20 +337,21 @@ void search(Probe& probe, int64_t columns, bool counts, Findings& findings) {
 }  // namespace
 
 LeakReport find_leaks(const ModelConfig& config, const ModelConfig& claimed, int tensor,
-                      bool sequence) {
+                      bool sequence, HiddenTargets hiding) {
   const std::vector<Lengths> rows = lengths_of(config);
-  const Reach reach(claimed, rows);
+  const Reach reach(claimed, rows, hiding.claimed);
   Findings findings(reach);
   run_thread_ranks(tensor, [&](Communicator& tp) {
     BatchBuffers buffers({.sequences = std::ssize(rows),
                           .seq_length = config.seq_length,
-                          .source_length = traits_of(config).source_length});
+                          .source_length = traits_of(config).source_length,
+                          .hides_targets = hiding.hidden});
     for (const Lengths& row : rows) {
       Sample sample;
       const auto n = static_cast<size_t>(config.seq_length);
       sample.tokens.assign(n, 0);
       sample.token_types.assign(n, 0);
-      sample.targets.assign(n, kIgnoreTarget);
+      for (size_t i = 0; i < n; ++i) sample.targets.push_back(has_target(i) ? 0 : kIgnoreTarget);
       sample.document_lengths = row.documents;
       sample.source_tokens.assign(static_cast<size_t>(traits_of(config).source_length), 0);
       sample.source_lengths = row.sources;

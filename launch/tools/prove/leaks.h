@@ -29,6 +29,12 @@ struct LeakReport {
   std::vector<Leak> leaks;  ///< at most kMostListed
 };
 
+/// Whether the batch of a search hides the rows with a target (TokenBatch::hidden).
+struct HiddenTargets {
+  bool hidden = false;
+  bool claimed = false;
+};
+
 /// Searches for leaks through the blocks of a model with random weights, on `tensor` thread ranks,
 /// which share the rows if `sequence` (parallel.sequence). The batch has two sequences: three
 /// documents, and a single one. With an encoder–decoder, each has a source, whose rows have the
@@ -36,9 +42,10 @@ struct LeakReport {
 /// input and compares the outputs of all rows bit by bit; and takes the gradient of its output by
 /// the inputs of all rows. A query may depend on the keys that it reaches through the masks of all
 /// layers, and on no others. The masks that must hold are those of `claimed`, which has as many
-/// layers and positions as `config`.
+/// layers and positions as `config`. If `targets.hidden`, a third of the rows have a target and are
+/// hidden from all queries; `targets.claimed` says that they must be.
 LeakReport find_leaks(const ModelConfig& config, const ModelConfig& claimed, int tensor,
-                      bool sequence);
+                      bool sequence, HiddenTargets targets = {});
 
 /// "row 3 depends on row 7, which it must not see: 12 elements of its output change"
 std::string to_string(const Leak& leak);

@@ -8,6 +8,8 @@
 
 #include "core/error.h"
 #include "launch/config/validate.h"
+#include "launch/config/validate_kind.h"
+#include "launch/data/loading/batch_buffers.h"
 #include "launch/support/text/human_text.h"
 #include "launch/tools/prove/shrink.h"
 #include "models/architecture.h"
@@ -110,6 +112,7 @@ class Prover {
  public:
   Prover(const RunConfig& config, const ProveOptions& options)
       : options_(options), start_(std::chrono::steady_clock::now()) {
+    tessera::check_masks(config.model);  // a small model might have other masks
     ShrunkRun shrunk = shrink(config, options.folder);
     certificate_.small = std::move(shrunk.config);
     certificate_.left_out = std::move(shrunk.left_out);
@@ -236,7 +239,8 @@ class Prover {
 
   void check_masks(const std::string& of, const ModelConfig& model, int tensor, bool sequence) {
     check(of + ": no row depends on one that it must not see", [&]() -> std::optional<std::string> {
-      const LeakReport report = find_leaks(model, model, tensor, sequence);
+      const bool hides = batch_shape(1, certificate_.small).hides_targets;
+      const LeakReport report = find_leaks(model, model, tensor, sequence, {hides, hides});
       if (certificate_.masks.rows == 0) certificate_.masks = report;
       if (report.leak_count > 0) {
         return fmt::format("{} leaks; {}", report.leak_count, to_string(report.leaks.front()));

@@ -18,6 +18,9 @@ constexpr int64_t kSeqLength = 32;
 constexpr int64_t kSourceLength = 24;
 constexpr int64_t kVocabulary = 130;
 constexpr int64_t kWindow = 6;
+constexpr int64_t kDilation = 2;
+constexpr int64_t kGlobalTokens = 2;
+constexpr int64_t kPrefix = 5;
 constexpr int64_t kLabels = 3;
 constexpr int32_t kSpecials = 6;
 const SpecialTokenIds kSpecialTokens = {{"pad", 0}, {"unk", 1},  {"cls", 2},
@@ -239,7 +242,10 @@ void shrink_model(ModelConfig& model) {
   model.vocab_size = std::max<int64_t>(model.vocab_size, 2 * kSpecials);
   if (before.attention_window > 0) {
     model.attention_window = std::min(before.attention_window, kWindow);
+    model.attention_dilation = smaller(before.attention_dilation, kDilation);
+    model.global_tokens = smaller(before.global_tokens, kGlobalTokens);
   }
+  model.attention_prefix = smaller(before.attention_prefix, kPrefix);
   if (before.rotary.original_length > 0) {
     model.rotary.original_length =
         std::max<int64_t>(1, before.rotary.original_length * model.seq_length / before.seq_length);

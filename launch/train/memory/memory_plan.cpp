@@ -21,8 +21,8 @@
 namespace tessera {
 namespace {
 
-size_t batch_bytes(int64_t sequences, const ModelConfig& model) {
-  const TokenBatch largest = full_batch_on_meta(batch_shape(sequences, traits_of(model)));
+size_t batch_bytes(int64_t sequences, const RunConfig& config) {
+  const TokenBatch largest = full_batch_on_meta(batch_shape(sequences, config));
   size_t sum = 0;
   for (const Tensor* tensor : tensors_of(largest)) sum += tensor->bytes();
   return sum;
@@ -126,11 +126,11 @@ MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, De
   }
   if (device.is_cuda()) plan.workspace_bytes = plan_workspace(config, dry_run, has_gpu);
   working.workspace = plan.workspace_bytes;
-  working.device_batch = device.is_cuda() ? batch_bytes(config.batch.micro, config.model) : 0;
+  working.device_batch = device.is_cuda() ? batch_bytes(config.batch.micro, config) : 0;
   working.checkpoint_copy =
       copies_checkpoints(config) ? checkpoint_copy_bytes(store, groups.dp->size()) : 0;
   // This step's batch and the next, and two micro-batches of an evaluation.
-  working.host_batches = 2 * batch_bytes(local_batch + config.batch.micro, config.model);
+  working.host_batches = 2 * batch_bytes(local_batch + config.batch.micro, config);
   plan.lines = memory_lines(store, working);
   return plan;
 }

@@ -139,7 +139,12 @@ Tensor SelfAttention::extend(const StepContext& ctx, const Tensor& x, KeyValueCa
   if (const auto reason = attention_decode_unsupported_reason(kinds_of(visibility.mask))) {
     fail("attention: {}", *reason);
   }
+  const AttentionMask& mask = visibility.mask;
   if (cache.length() == 0) {
+    require(seq >= mask.prefix,
+            "attention: a cache starts with {} positions, but the {} of the prefix see each other: "
+            "start with all of them",
+            seq, mask.prefix);
     Tensor out = forward(ctx, x, visibility);
     cache.store(heads_.layer, saved_.qkv);
     return out;
@@ -158,7 +163,7 @@ Tensor SelfAttention::extend(const StepContext& ctx, const Tensor& x, KeyValueCa
          q.slice(b, b + 1).view({heads_.count, heads_.dim}));
   }
   attention_decode(q, cache.keys(heads_.layer), cache.values(heads_.layer), cache.length() + 1,
-                   visibility.mask.window, heads_.scale, visibility.position_bias, out);
+                   mask, heads_.scale, visibility.position_bias, out);
   return output_.forward(ctx, out.view({batch, 1, local_width}));
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/ops/attention.h"
 #include "core/ops/elementwise.h"
+#include "tests/support/attention/attention_reference.h"
 #include "tests/support/shifted.h"
 #include "tests/support/tensors.h"
 
@@ -19,8 +20,19 @@ constexpr int64_t kChunk = 64;  // keys per block on a GPU
 
 struct Sizes {
   int64_t length, d, window = 0, batch = 2, heads = 3, kv_heads = heads;
+  int64_t dilation = 1, global_tokens = 0;
 
-  int64_t begin() const { return window == 0 ? 0 : std::max<int64_t>(0, length - window); }
+  AttentionMask mask() const {
+    AttentionMask mask = AttentionMask::make_causal();
+    mask.window = window;
+    mask.dilation = dilation;
+    mask.global_tokens = global_tokens;
+    return mask;
+  }
+  /// Whether the newest position sees key s of the cache.
+  bool sees(int64_t s) const {
+    return s < length && !hides(mask(), length, 1, 0, 0, length - 1, s);
+  }
   int64_t capacity() const { return length + 3; }
 };
 
@@ -42,7 +54,7 @@ struct Inputs {
   TestTensor run() const { return run(q.tensor, keys.tensor, values.tensor); }
   TestTensor run(const Tensor& of, const Tensor& its_keys, const Tensor& its_values) const {
     TestTensor out(of.shape(), of.dtype());
-    attention_decode(of, its_keys, its_values, sizes.length, sizes.window, scale, position_bias,
+    attention_decode(of, its_keys, its_values, sizes.length, sizes.mask(), scale, position_bias,
                      out.tensor);
     return out;
   }
@@ -59,7 +71,10 @@ struct Inputs {
         return (cache * static_cast<size_t>(sizes.capacity()) + static_cast<size_t>(s)) * d;
       };
       std::vector<double> scores;
-      for (int64_t s = sizes.begin(); s < sizes.length; ++s) {
+      std::vector<int64_t> seen;
+      for (int64_t s = 0; s < sizes.length; ++s) {
+        if (!sizes.sees(s)) continue;
+        seen.push_back(s);
         double product = 0.0;
         for (size_t i = 0; i < d; ++i) product += queries[head * d + i] * k[row(s) + i];
         scores.push_back(double{scale} * product + bias(head, s));
@@ -67,9 +82,9 @@ struct Inputs {
       const double max = *std::max_element(scores.begin(), scores.end());
       double sum = 0.0;
       for (const double score : scores) sum += std::exp(score - max);
-      for (int64_t s = sizes.begin(); s < sizes.length; ++s) {
-        const double weight = std::exp(scores[static_cast<size_t>(s - sizes.begin())] - max) / sum;
-        for (size_t i = 0; i < d; ++i) out[head * d + i] += weight * v[row(s) + i];
+      for (size_t at = 0; at < seen.size(); ++at) {
+        const double weight = std::exp(scores[at] - max) / sum;
+        for (size_t i = 0; i < d; ++i) out[head * d + i] += weight * v[row(seen[at]) + i];
       }
     }
     return out;
@@ -90,7 +105,7 @@ struct Inputs {
     const Tensor rows = result.tensor.view({result.tensor.numel() / sizes.d, sizes.d});
     for (int64_t row = 0; row < rows.dim(0); ++row) {
       const int64_t s = row % sizes.capacity();
-      if (s >= sizes.begin() && s < sizes.length) continue;
+      if (sizes.sees(s)) continue;
       fill(rows.slice(row, row + 1), std::numeric_limits<double>::quiet_NaN());
     }
     return result;
@@ -103,11 +118,12 @@ class AttentionDecode : public testing::TestWithParam<DType> {
   /// be a few times its usual size, has a few more roundings. The rest is a weighted mean.
   static double tolerance(const Sizes& sizes, float score_size = 1.0f) {
     return 4.0 * double{score_size} * sum_tolerance(DType::f32, sizes.d) +
-           sum_tolerance(GetParam(), sizes.length - sizes.begin());
+           sum_tolerance(GetParam(), sizes.length);
   }
   static void expect_the_textbooks(const Sizes& sizes, float score_size = 1.0f) {
-    SCOPED_TRACE(fmt::format("({}, {}) heads of {}, {} keys, window {}", sizes.batch, sizes.heads,
-                             sizes.d, sizes.length, sizes.window));
+    SCOPED_TRACE(fmt::format("({}, {}) heads of {}, {} keys, window {} of every {}, {} global",
+                             sizes.batch, sizes.heads, sizes.d, sizes.length, sizes.window,
+                             sizes.dilation, sizes.global_tokens));
     const Inputs inputs(sizes, GetParam(), score_size);
     expect_close(inputs.run().tensor, inputs.expected(), tolerance(sizes, score_size), "out");
   }
@@ -143,6 +159,32 @@ TEST_P(AttentionDecode, MatchesReferenceForWindows) {
   for (const int64_t window : {int64_t{1}, int64_t{21}, kChunk - 1, kChunk, kChunk + 1,
                                2 * kChunk + 21, kLength - 1, kLength, kLength + 100}) {
     expect_the_textbooks({kLength, 24, window});
+  }
+}
+
+TEST_P(AttentionDecode, MatchesReferenceForGlobalTokensAndDilation) {
+  for (const Sizes& sizes : {
+           Sizes{.length = 41, .d = 24, .window = 5, .global_tokens = 3},
+           Sizes{.length = 3, .d = 24, .window = 1, .global_tokens = 3},
+           Sizes{.length = 4, .d = 24, .window = 1, .global_tokens = 3},
+           Sizes{.length = 3 * kChunk + 21, .d = 64, .window = 7, .global_tokens = kChunk + 2},
+           Sizes{.length = 3 * kChunk + 21, .d = 64, .window = 300, .global_tokens = 9},
+           Sizes{.length = 77, .d = 20, .window = 6, .dilation = 5},
+           Sizes{.length = 5 * kChunk + 3, .d = 130, .window = kChunk + 6, .dilation = 3},
+           Sizes{.length = 5 * kChunk + 3,
+           .d = 64,
+           .window = kChunk + 6,
+           .heads = 4,
+           .kv_heads = 2,
+           .dilation = 4,
+           .global_tokens = 10},
+           Sizes{.length = 9, .d = 8, .window = 100, .dilation = 40, .global_tokens = 1},
+       }) {
+    expect_the_textbooks(sizes);
+    Inputs inputs(sizes, GetParam());
+    const TestTensor table = random_tensor({sizes.heads, 2 * sizes.length + 5}, DType::f32, 4);
+    inputs.position_bias = table.tensor;
+    expect_close(inputs.run().tensor, inputs.expected(), tolerance(sizes), "with a position bias");
   }
 }
 
@@ -213,7 +255,7 @@ TEST_P(AttentionDecode, WindowMatchesCacheOfItsKeysOnly) {
     };
     const TestTensor found = inputs.run(), expected(inputs.q.tensor.shape(), GetParam());
     attention_decode(inputs.q.tensor, last_keys(inputs.keys.tensor).tensor,
-                     last_keys(inputs.values.tensor).tensor, sizes.window, 0, inputs.scale, {},
+                     last_keys(inputs.values.tensor).tensor, sizes.window, {}, inputs.scale, {},
                      expected.tensor);
     expect_same_bits(found.tensor, expected.tensor, "out");
   }

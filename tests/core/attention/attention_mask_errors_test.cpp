@@ -100,6 +100,15 @@ TEST_F(AttentionMaskErrors, RefusesNumbersOutOfRange) {
   options.mask.window = -1;
   expect({"mask.window", "-1"});
   options.mask.window = 0;
+  options.mask.dilation = 0;
+  expect({"mask.dilation must be 1 (none) or more, but is 0"});
+  options.mask.dilation = 1;
+  options.mask.prefix = -2;
+  expect({"mask.prefix", "-2"});
+  options.mask.prefix = 0;
+  options.mask.global_tokens = -3;
+  expect({"mask.global_tokens", "-3"});
+  options.mask.global_tokens = 0;
   options.total_heads = 3;
   expect({"heads [2, 4)", "3 heads of all ranks"});
 }
@@ -118,8 +127,12 @@ TEST_F(AttentionMaskErrors, RefusesMasksThatNeedPadding) {
   options.mask.documents = documents.tensor;
   attention_forward(one, options, one_out, one_lse);
   options.mask.hidden_keys = keys.tensor;
-  expect_one(
-      {"supports documents, causal and window", "the mask is: hidden_keys, documents, compact"});
+  attention_forward(one, options, one_out, one_lse);
+  const TestTensor plane({6, 6}, DType::u8);
+  options.mask.hidden = plane.tensor;
+  expect_one({"supports documents, causal, window, dilation, prefix, global_tokens and hidden_keys",
+              "the mask is: hidden_keys, documents, hidden, compact"});
+  options.mask.hidden = {};
   options.mask.hidden_keys = {};
   expect({"B = 1", "(2, 6, 6, 8)"});
   if (on_gpu()) return;  // the host does not read a GPU's tensors
@@ -138,10 +151,11 @@ TEST(AttentionUnsupportedReason, NamesUnsupportedMasks) {
   kinds.compact = true;
   EXPECT_NE(attention_unsupported_reason(kinds), std::nullopt);
   MaskKinds decoded;
-  decoded.causal = decoded.window = true;
+  decoded.causal = decoded.window = decoded.dilation = decoded.global_tokens = true;
   EXPECT_EQ(attention_decode_unsupported_reason(decoded), std::nullopt);
   decoded.lengths = true;
-  EXPECT_NE(attention_decode_unsupported_reason(decoded)->find("causal, window, lengths"),
+  EXPECT_NE(attention_decode_unsupported_reason(decoded)->find(
+                "causal, window, dilation, global_tokens, lengths"),
             std::string::npos);
   EXPECT_EQ(to_string(MaskKinds{}), "none");
 }

@@ -137,29 +137,41 @@ TEST_P(AttentionMaskProperties, MorePaddingChangesNothing) {
   }
 }
 
+/// What positions within a document say.
+std::vector<AttentionMask> position_masks() {
+  std::vector<AttentionMask> masks;
+  for (const MaskParts& parts : std::vector<MaskParts>{
+           {},
+           {.causal = true},
+           {.window = 20},
+           {.causal = true, .window = 20},
+           {.causal = true, .prefix = 35},
+           {.window = 9, .global_tokens = 3},
+           {.window = 4, .dilation = 5, .global_tokens = 1},
+           {.causal = true, .window = 6, .dilation = 3, .prefix = 12, .global_tokens = 2}}) {
+    masks.push_back(RandomMask(parts, 1, 1, 1, 1).mask);
+  }
+  return masks;
+}
+
 TEST_P(AttentionMaskProperties, PackedDocumentsEqualSeparateOnes) {
   if (on_gpu()) GTEST_SKIP() << "on a GPU, tiles start at the first row of a sequence";
   constexpr int64_t kSeq = 200;
   const std::vector<int32_t> ends = {0, 30, 31, 130, 200};
   const TestTensor documents = from_ints(ends, {5});
   const Inputs inputs(1, kSeq, dtype);
-  for (const bool causal : {false, true}) {
-    for (const int64_t window : {0, 20}) {
-      AttentionMask mask;
-      mask.causal = causal;
-      mask.window = window;
-      const AttentionOptions apart = options_of(mask);
-      mask.documents = documents.tensor;
-      const AttentionRun packed = inputs.run(options_of(mask));
-      for (size_t i = 0; i + 1 < ends.size(); ++i) {
-        const TestTensor qkv = copy_of(rows_within(inputs.qkv.tensor, ends[i], ends[i + 1]));
-        const TestTensor dout = copy_of(rows_within(inputs.dout.tensor, ends[i], ends[i + 1]));
-        const AttentionRun run(qkv.tensor, dout.tensor, apart);
-        expect_same_bits(rows_within(packed.out.tensor, ends[i], ends[i + 1]), run.out.tensor,
-                         "out");
-        expect_same_bits(rows_within(packed.dqkv.tensor, ends[i], ends[i + 1]), run.dqkv.tensor,
-                         "dqkv");
-      }
+  for (AttentionMask mask : position_masks()) {
+    SCOPED_TRACE(to_string(kinds_of(mask)));
+    const AttentionOptions apart = options_of(mask);
+    mask.documents = documents.tensor;
+    const AttentionRun packed = inputs.run(options_of(mask));
+    for (size_t i = 0; i + 1 < ends.size(); ++i) {
+      const TestTensor qkv = copy_of(rows_within(inputs.qkv.tensor, ends[i], ends[i + 1]));
+      const TestTensor dout = copy_of(rows_within(inputs.dout.tensor, ends[i], ends[i + 1]));
+      const AttentionRun run(qkv.tensor, dout.tensor, apart);
+      expect_same_bits(rows_within(packed.out.tensor, ends[i], ends[i + 1]), run.out.tensor, "out");
+      expect_same_bits(rows_within(packed.dqkv.tensor, ends[i], ends[i + 1]), run.dqkv.tensor,
+                       "dqkv");
     }
   }
 }
@@ -195,14 +207,22 @@ TEST_P(AttentionMaskProperties, RemovingPaddingChangesNothing) {
   const Inputs inputs(kBatch, kSeq, dtype);
   const TestTensor qkv = kept_rows(inputs.qkv.tensor, places);
   const TestTensor dout = kept_rows(inputs.dout.tensor, places);
-  for (const bool causal : {false, true}) {
-    AttentionMask mask;
-    mask.causal = causal;
+  const TestTensor hidden =
+      uint8s({kBatch, kSeq}, [](int64_t i) { return i % 4 == 1 || (75 < i && i < 150); });
+  const TestTensor kept_hidden = kept_rows(hidden.tensor.view({kBatch, kSeq, 1}), places);
+  std::vector<AttentionMask> masks = position_masks();
+  masks.push_back(masks.back());
+  for (size_t i = 0; i < masks.size(); ++i) {
+    AttentionMask& mask = masks[i];
+    SCOPED_TRACE(to_string(kinds_of(mask)));
+    const bool hides_keys = i + 1 == masks.size();
     mask.lengths = length.tensor;
     mask.documents = ends.tensor;
+    if (hides_keys) mask.hidden_keys = hidden.tensor;
     const AttentionRun padded = inputs.run(options_of(mask, 0.2f));
     mask.lengths = {};
     mask.documents = compact.tensor;
+    if (hides_keys) mask.hidden_keys = kept_hidden.tensor.view({1, std::ssize(places)});
     AttentionOptions options = options_of(mask, 0.2f);
     options.padded_rows = {place.tensor, kSeq};
     const AttentionRun run(qkv.tensor, dout.tensor, options);
@@ -254,6 +274,47 @@ TEST_P(AttentionMaskProperties, PartsEqualBooleanMasks) {
   boolean.hidden = plane.tensor;
   const Inputs inputs(kBatch, kSeq, dtype);
   expect_same(inputs.run(options_of(parts, 0.1f)), inputs.run(options_of(boolean, 0.1f)));
+}
+
+// A tile that is visited multiplies its values by weights of 0, so NaN would reach the output.
+TEST_P(AttentionMaskProperties, TilesBetweenVisibleKeysAreNotVisited) {
+  struct Case {
+    MaskParts parts;
+    int64_t seq;
+    Range queries;
+    std::vector<Range> unseen;  ///< tiles of keys
+  };
+  for (const Case& c :
+       {Case{{.causal = true, .window = 20, .global_tokens = 3}, 300, {256, 300}, {{64, 192}}},
+        Case{{.window = 30, .global_tokens = 64}, 330, {192, 256}, {{64, 128}, {320, 330}}},
+        Case{{.causal = true, .window = 3, .dilation = 128},
+             400,
+             {320, 384},
+             {{128, 192}, {256, 320}}},
+        Case{{.window = 2, .dilation = 128, .global_tokens = 5},
+             330,
+             {64, 128},
+             {{128, 192}, {256, 330}}}}) {
+    const RandomMask random(c.parts, 1, c.seq, kHeads, 1);
+    SCOPED_TRACE(to_string(kinds_of(random.mask)));
+    const Inputs inputs(1, c.seq, dtype);
+    const Tensor rows = inputs.qkv.tensor.view({c.seq, 3 * kHeads * kDim});
+    for (const Range keys : c.unseen) {
+      fill(rows.slice(keys.begin, keys.end), std::numeric_limits<double>::quiet_NaN());
+    }
+    const AttentionRun run = inputs.run(options_of(random.mask, 0.1f));
+    const auto expect_finite = [&](const Tensor& tensor, int64_t columns, const char* what) {
+      const Tensor of_rows = tensor.view({c.seq, tensor.numel() / c.seq});
+      const int64_t all = of_rows.dim(1);
+      const std::vector<double> values = to_doubles(of_rows.slice(c.queries.begin, c.queries.end));
+      for (size_t i = 0; i < values.size(); ++i) {
+        if (static_cast<int64_t>(i) % all >= columns) continue;
+        ASSERT_TRUE(std::isfinite(values[i])) << what << " " << i;
+      }
+    };
+    expect_finite(run.out.tensor, kHeads * kDim, "out");
+    expect_finite(run.dqkv.tensor, kHeads * kDim, "dq");
+  }
 }
 
 TEST_P(AttentionMaskProperties, FullyMaskedRowsAreZero) {

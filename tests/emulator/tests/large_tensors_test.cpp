@@ -495,10 +495,12 @@ TEST_P(LargeTensorsOf, KeyValueCache) {
            /*blocks=*/2);
   keys.expect_same("keys");
   values.expect_same("values");
+  AttentionMask window;
+  window.window = 100;
   // Two chunks of keys per head.
   run_both(
       [&](auto of) {
-        attention_decode(of(q), of(keys), of(values), kCapacity, 100, 0.125f, {}, of(out));
+        attention_decode(of(q), of(keys), of(values), kCapacity, window, 0.125f, {}, of(out));
       },
       /*blocks=*/2 * kHeads);
   out.expect_same("attention_decode");

@@ -356,5 +356,44 @@ TEST(ConfigKind, WindowPatternNeedsWindow) {
                         "model.next_sentence", "model.kind is roberta, which does not support it");
 }
 
+TEST(ConfigKind, HiddenTargetsAreAllReplaced) {
+  const std::string replaced = "mlm.hide is attention, which replaces all chosen tokens by [MASK]";
+  expect_valid(kBert, {"mlm.hide=attention", "mlm.probability=0.3"});
+  expect_without_effect(joined(kBert, {"mlm.hide=attention"}), "mlm.mask_fraction=0.9",
+                        "mlm.mask_fraction", replaced);
+  expect_without_effect(joined(kBert, {"mlm.hide=attention"}), "mlm.random_fraction=0",
+                        "mlm.random_fraction", replaced);
+  expect_without_effect(kGpt, "mlm.hide=attention", "a key of mlm",
+                        "model.kind is gpt2, which does not support it");
+}
+
+TEST(ConfigKind, DilationAndGlobalTokensNeedWindow) {
+  const Sets window = joined(kGpt, {"model.attention_window=8"});
+  expect_valid(window, {"model.attention_dilation=2", "model.global_tokens=3"});
+  expect_valid(kModernBert, {"model.attention_dilation=2", "model.global_tokens=3"});
+  expect_without_effect(kGpt, "model.attention_dilation=2", "model.attention_dilation",
+                        "model.attention_window is 0");
+  expect_without_effect(kGpt, "model.global_tokens=2", "model.global_tokens",
+                        "model.attention_window is 0");
+  EXPECT_THAT(kind_error(kGpt, {"model.attention_window=1", "model.attention_dilation=3"}),
+              HasSubstr("model.attention_dilation is 3, but model.attention_window is 1"));
+  EXPECT_THAT(kind_error(window, {"model.seq_length=64", "model.attention_dilation=64"}),
+              HasSubstr("choose an attention_window of at least 2 and a dilation below 64"));
+  EXPECT_THAT(kind_error(window, {"model.seq_length=64", "model.global_tokens=64"}),
+              HasSubstr("model.global_tokens is 64, but a text has up to 64 tokens"));
+}
+
+TEST(ConfigKind, PrefixNeedsCausalModel) {
+  expect_valid(kGpt, {"model.attention_prefix=2"});
+  expect_valid(kGpt, {"model.attention_prefix=16", "model.attention_window=8"});
+  EXPECT_THAT(kind_error(kBert, {"model.attention_prefix=16"}),
+              HasSubstr("model.attention_prefix is 16, but model.kind is bert, whose tokens see "
+                        "later ones anyway: leave it out"));
+  EXPECT_THAT(kind_error(kGpt, {"model.attention_prefix=1"}),
+              HasSubstr("model.attention_prefix is 1, but all tokens see the first one anyway"));
+  EXPECT_THAT(kind_error(kGpt, {"model.seq_length=64", "model.attention_prefix=64"}),
+              HasSubstr("model.attention_prefix is 64, but model.seq_length is 64"));
+}
+
 }  // namespace
 }  // namespace tessera

@@ -118,6 +118,26 @@ TEST(MlmMasking, FollowsConfiguredFractions) {
   EXPECT_TRUE(within_5_sigma(random.random, random.chosen, 0.75 * 994.0 / 995.0));
 }
 
+// What the model sees of a chosen token does not depend on the token.
+TEST(MlmMasking, HiddenFromAttentionIsAlwaysMasked) {
+  for (const MaskUnit unit : {MaskUnit::token, MaskUnit::span}) {
+    const MlmMasking masking(test_vocabulary(kVocabSize),
+                             {.probability = 0.4, .unit = unit, .hide = MaskHide::attention},
+                             kSeed);
+    const Counts counts = count(masking);
+    EXPECT_EQ(counts.masked, counts.chosen);
+    if (unit == MaskUnit::span) continue;  // which words are chosen depends on where they end
+    Sample sample = synthetic_sample(64, 3);
+    const Sample before = masked(masking, sample, 3, 0);
+    for (size_t i = 0; i < 64; ++i) {
+      if (is_chosen(before, i)) sample.tokens[i] = sample.tokens[i] == 500 ? 501 : 500;
+    }
+    const Sample after = masked(masking, sample, 3, 0);
+    EXPECT_EQ(after.tokens, before.tokens);
+    EXPECT_NE(after.targets, before.targets);
+  }
+}
+
 /// The starts of words: tokens that do not continue a word, and those after a special token.
 std::vector<size_t> word_begins(const MlmMasking& masking, const Sample& sample) {
   std::vector<size_t> begins;

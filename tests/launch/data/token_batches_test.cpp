@@ -341,5 +341,29 @@ TEST(BatchBuffers, ReportsCommonDocumentLength) {
   EXPECT_EQ(append({6}), 6) << "a row without tokens has no document";
 }
 
+TEST(BatchBuffersOfPrefix, LeaveOutTargetsThatTheirTokenSees) {
+  BatchShape shape{2, 8};
+  shape.prefix = 3;
+  BatchBuffers buffers(shape);
+  // The last token of a prefix, at position 2, is the first that predicts.
+  buffers.append({{1, 2, 3, 4, 5, 6}, {}, {2, 3, 4, 5, 6, 7}, {4, 2}, {}}, 10, "data", 0);
+  buffers.append({{1, 2, 3, 4}, {}, {2, 3, kIgnoreTarget, 5}, {4}, {}}, 10, "data", 1);
+  const TokenBatch batch = buffers.batch();
+  EXPECT_EQ(to_row(batch.target_rows), (Row{2, 3, 9}));
+  EXPECT_EQ(to_row(batch.targets), (Row{4, 5, 5}));
+}
+
+TEST(BatchBuffersOfHiddenTargets, MarkTokensWithTarget) {
+  BatchShape shape{2, 4};
+  shape.hides_targets = true;
+  BatchBuffers buffers(shape);
+  buffers.append({{1, 2, 3}, {}, {kIgnoreTarget, 7, kIgnoreTarget}, {3}, {}}, 10, "data", 0);
+  buffers.append({{1, 2}, {}, {5, kIgnoreTarget}, {2}, {}}, 10, "data", 1);
+  const std::span<uint8_t> hidden = buffers.batch().hidden.span<uint8_t>();
+  EXPECT_EQ(std::vector<uint8_t>(hidden.begin(), hidden.end()),
+            (std::vector<uint8_t>{0, 1, 0, 1, 0}));
+  EXPECT_FALSE(BatchBuffers({2, 4}).batch().hidden.defined());
+}
+
 }  // namespace
 }  // namespace tessera

@@ -141,6 +141,8 @@ TEST(HuggingFaceNames, RejectUnsupportedOptionsByKey) {
           {"model.positions is rotary"});
   refused(small_gpt(), [](ModelConfig& model) { model.attention_window = 4; },
           {"model.attention_window is 4"});
+  refused(small_gpt(), [](ModelConfig& model) { model.attention_prefix = 4; },
+          {"model.attention_prefix is 4", "GPT-2 in transformers has 0"});
   refused(small_gpt(), [](ModelConfig& model) { model.norm_position = NormPosition::post; },
           {"model.norm_position is post", "GPT-2 in transformers has pre"});
   refused(small_masked_lm(), [](ModelConfig& model) { model.norm_position = NormPosition::pre; },

@@ -45,6 +45,34 @@ TEST(MaskView, DrawsDocumentsAndWindow) {
             "  8 of 25 pairs are visible (32.0 %)\n");
 }
 
+TEST(MaskView, DrawsPrefixGlobalTokensAndDilation) {
+  ModelConfig prefix = model(ModelKind::gpt2);
+  prefix.num_layers = 1;
+  prefix.attention_prefix = 3;
+  EXPECT_THAT(to_string(view_mask(prefix, {5, 2})), HasSubstr("causal, prefix of 3 tokens\n"
+                                                              "  ███····\n"
+                                                              "  ███····\n"
+                                                              "  ███····\n"
+                                                              "  ████···\n"
+                                                              "  █████··\n"
+                                                              "  ·····██\n"
+                                                              "  ·····██\n"));
+  ModelConfig longformer = model(ModelKind::bert);
+  longformer.attention_window = 2;
+  longformer.attention_dilation = 2;
+  longformer.global_tokens = 1;
+  EXPECT_THAT(to_string(view_mask(longformer, {7})),
+              HasSubstr("window of 2 tokens on each side, with the token itself, 2 apart, 1 "
+                        "global\n"
+                        "  ███████\n"
+                        "  ██·█···\n"
+                        "  █·█·█··\n"
+                        "  ██·█·█·\n"
+                        "  █·█·█·█\n"
+                        "  █··█·█·\n"
+                        "  █···█·█\n"));
+}
+
 TEST(MaskView, CountsTilesOfLongRows) {
   const MaskView causal = view_mask(model(ModelKind::gpt2), {256});
   ASSERT_EQ(causal.kinds.size(), 1U);

@@ -135,8 +135,9 @@ class PlanRun : public testing::Test {
 TEST_F(PlanRun, ExchangesMatchStep) {
   for (const SmallKind kind :
        {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::qwen3, SmallKind::bert_pairs,
-        SmallKind::modernbert, SmallKind::classifier, SmallKind::multi_label, SmallKind::words,
-        SmallKind::embeddings, SmallKind::embeddings_cls, SmallKind::mean_classifier}) {
+        SmallKind::longformer, SmallKind::modernbert, SmallKind::classifier, SmallKind::multi_label,
+        SmallKind::words, SmallKind::embeddings, SmallKind::embeddings_cls,
+        SmallKind::mean_classifier}) {
     SCOPED_TRACE(to_string(kind));
     for (const Grid grid : kGrids) {
       const RunConfig run = config(grid, kind);
@@ -309,6 +310,13 @@ constexpr PlannedModel kPlannedModels[] = {
     {"bert", ModelKind::bert, [](ModelConfig& model) { model.token_types = 2; }},
     {"roberta", ModelKind::roberta, [](ModelConfig& model) { model.token_types = 1; }},
     {"modernbert", ModelKind::modernbert, [](ModelConfig& model) { model.attention_window = 5; }},
+    {"prefix", ModelKind::gpt2, [](ModelConfig& model) { model.attention_prefix = 5; }},
+    {"global tokens and dilation", ModelKind::bert,
+     [](ModelConfig& model) {
+       model.attention_window = 3;
+       model.attention_dilation = 2;
+       model.global_tokens = 2;
+     }},
     {"alibi", ModelKind::llama, [](ModelConfig& model) { model.positions = Positions::alibi; }},
     {"relative", ModelKind::llama,
      [](ModelConfig& model) {

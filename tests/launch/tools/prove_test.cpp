@@ -187,5 +187,50 @@ TEST(Leaks, AreFound) {
   }
 }
 
+TEST(Leaks, AreFoundThroughTargetsThatAreNotHidden) {
+  ModelConfig model = preset(ModelKind::bert);
+  model.num_layers = 2;
+  model.hidden_size = 16;
+  model.seq_length = 16;
+  model.vocab_size = 11;
+  for (const bool sequence : {false, true}) {
+    EXPECT_EQ(find_leaks(model, model, 2, sequence, {.hidden = true, .claimed = true}).leak_count,
+              0);
+    EXPECT_GT(find_leaks(model, model, 2, sequence, {.hidden = false, .claimed = true}).leak_count,
+              0);
+  }
+}
+
+// Each part of a mask: a model without what it shows leaks to one with it, or the other way round.
+TEST(Leaks, AreFoundThroughPatterns) {
+  ModelConfig causal = preset(ModelKind::gpt2);
+  causal.num_layers = 1;
+  causal.hidden_size = 16;
+  causal.seq_length = 16;
+  causal.vocab_size = 11;
+  causal.attention_window = 3;
+  ModelConfig both = causal;
+  apply_preset(both, ModelKind::bert);
+  both.attention_window = 3;
+  struct Case {
+    const char* name;
+    ModelConfig less;
+    int64_t ModelConfig::*part;
+    int64_t value;
+  };
+  for (const Case& c : {Case{"prefix", causal, &ModelConfig::attention_prefix, 4},
+                        Case{"attention sinks", causal, &ModelConfig::global_tokens, 2},
+                        Case{"global tokens", both, &ModelConfig::global_tokens, 2},
+                        Case{"dilation", both, &ModelConfig::attention_dilation, 2}}) {
+    SCOPED_TRACE(c.name);
+    ModelConfig more = c.less;
+    more.*c.part = c.value;
+    for (const bool sequence : {false, true}) {
+      EXPECT_EQ(find_leaks(more, more, 2, sequence).leak_count, 0);
+      EXPECT_GT(find_leaks(more, c.less, 2, sequence).leak_count, 0);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tessera

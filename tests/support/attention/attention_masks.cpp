@@ -42,6 +42,9 @@ RandomMask::RandomMask(const MaskParts& parts, int64_t batch, int64_t seq, int64
   };
   mask.causal = parts.causal;
   mask.window = parts.window;
+  mask.dilation = parts.dilation;
+  mask.prefix = parts.prefix;
+  mask.global_tokens = parts.global_tokens;
   if (parts.lengths) {
     mask.lengths = make({batch}, DType::i32);
     for (int32_t& length : mask.lengths.span<int32_t>()) {

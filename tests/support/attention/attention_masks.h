@@ -15,6 +15,9 @@ enum class Plane : uint8_t { none, square, batch, heads };  // -, (T, T), (B, 1,
 struct MaskParts {
   bool causal = false;
   int64_t window = 0;
+  int64_t dilation = 1;
+  int64_t prefix = 0;
+  int64_t global_tokens = 0;
   bool lengths = false;
   bool hidden_keys = false;
   bool documents = false;

@@ -1,5 +1,6 @@
 #include "tests/support/attention/attention_reference.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -136,12 +137,23 @@ int64_t document_of(const Tensor& documents, int64_t row) {
   return document;
 }
 
+/// The position of row b × seq + t in its document or, without documents, in its sequence.
+int64_t position_of(const AttentionMask& mask, int64_t seq, int64_t b, int64_t t) {
+  if (!mask.documents.defined()) return t;
+  const int64_t row = b * seq + t;
+  return row -
+         mask.documents.span<int32_t>()[static_cast<size_t>(document_of(mask.documents, row))];
+}
+
 }  // namespace
 
 bool hides(const AttentionMask& mask, int64_t seq, int64_t heads, int64_t b, int64_t h, int64_t t,
            int64_t s) {
-  if (mask.causal && s > t) return true;
-  if (mask.window > 0 && std::abs(t - s) >= mask.window) return true;
+  const int64_t query = position_of(mask, seq, b, t), key = position_of(mask, seq, b, s);
+  if (mask.causal && s > t && key >= mask.prefix) return true;
+  const bool outside =
+      std::abs(t - s) >= mask.window * mask.dilation || std::abs(t - s) % mask.dilation != 0;
+  if (mask.window > 0 && outside && std::min(query, key) >= mask.global_tokens) return true;
   if (mask.lengths.defined() && s >= mask.lengths.data<int32_t>()[b]) return true;
   if (mask.hidden_keys.defined() && mask.hidden_keys.data<uint8_t>()[b * seq + s] != 0) return true;
   if (mask.documents.defined() &&

@@ -237,6 +237,15 @@ void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
       config.model.relative_max_distance = 12;
       config.data.train = small_blend(folder);
       return;
+    case SmallKind::prefix_lm:
+      add_dropout(config);
+      config.model.positions = Positions::alibi;
+      config.model.attention_prefix = 5;
+      config.model.attention_window = 3;
+      config.model.window_pattern = "LG";
+      config.model.global_tokens = 2;
+      config.data.packing = Packing::documents;
+      return;
     case SmallKind::qwen3:
       apply_preset(config.model, ModelKind::qwen3);
       config.model.num_heads = 6;
@@ -267,6 +276,17 @@ void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
       config.model.window_pattern = "GL";
       config.mlm.unit = MaskUnit::span;
       config.mlm.max_span = 3;
+      return;
+    case SmallKind::longformer:
+      make_bert(config);
+      config.model.positions = Positions::relative;
+      config.model.relative_max_distance = 12;
+      config.model.attention_window = 3;
+      config.model.attention_dilation = 2;
+      config.model.global_tokens = 2;
+      config.model.window_pattern = "LG";
+      config.mlm.hide = MaskHide::attention;
+      config.data.short_samples = ShortSamples::pack;
       return;
     case SmallKind::bert_blend:
       make_bert(config);
@@ -387,6 +407,8 @@ std::string to_string(SmallKind kind) {
       return "gpt_packed";
     case SmallKind::gpt_blend:
       return "gpt_blend";
+    case SmallKind::prefix_lm:
+      return "prefix_lm";
     case SmallKind::qwen3:
       return "qwen3";
     case SmallKind::bert_pairs:
@@ -395,6 +417,8 @@ std::string to_string(SmallKind kind) {
       return "bert_packed";
     case SmallKind::modernbert:
       return "modernbert";
+    case SmallKind::longformer:
+      return "longformer";
     case SmallKind::bert_blend:
       return "bert_blend";
     case SmallKind::classifier:

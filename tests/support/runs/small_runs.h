@@ -19,17 +19,21 @@ enum class SmallKind {
                   ///< dropout
   gpt_blend,    ///< two datasets, a learned bias of distances that unscaled scores are added to, a
                 ///< norm of the embeddings, with dropout
+  prefix_lm,    ///< packed documents whose first tokens see each other, layers with a window and
+                ///< global tokens, ALiBi, with dropout
   qwen3,        ///< RMSNorm, SwiGLU, rotary with YaRN, grouped queries with biases, QK norm, an
                 ///< untied head; tensor ranks have unequal numbers of heads, and of MLP columns
   bert_pairs,   ///< padded sentence pairs, with the next-sentence head
   bert_packed,  ///< whole-word masking, packed, with dropout
   modernbert,   ///< pre-norm, GeGLU, layers with and without a window, whose rotary bases differ;
                 ///< unequal heads, spans, no biases and no token types
-  bert_blend,   ///< two datasets, masked, a learned bias of distances, unequal heads
-  classifier,   ///< pairs of texts, with dropout
-  multi_label,  ///< several labels of a text, in a RoBERTa
-  words,        ///< labels of words, in a ModernBERT, with dropout
-  embeddings,   ///< means of texts with hard negatives, both ways, with dropout
+  longformer,  ///< a BERT of packed documents that hides masked tokens, whose layers have a dilated
+               ///< window and global tokens or neither, a learned bias of distances
+  bert_blend,  ///< two datasets, masked, a learned bias of distances, unequal heads
+  classifier,  ///< pairs of texts, with dropout
+  multi_label,      ///< several labels of a text, in a RoBERTa
+  words,            ///< labels of words, in a ModernBERT, with dropout
+  embeddings,       ///< means of texts with hard negatives, both ways, with dropout
   embeddings_cls,   ///< of [CLS], in a ModernBERT
   mean_classifier,  ///< of the mean, in a ModernBERT
   translation,  ///< an encoder-decoder on pairs of texts; a shorter decoder, unequal heads, with
@@ -40,14 +44,28 @@ enum class SmallKind {
   mean_images,      ///< a ViT that takes the mean, on CIFAR-10's format, augmented
 };
 
-inline constexpr SmallKind kSmallKinds[] = {
-    SmallKind::gpt,         SmallKind::gpt_documents,   SmallKind::gpt_packed,
-    SmallKind::gpt_blend,   SmallKind::qwen3,           SmallKind::bert_pairs,
-    SmallKind::bert_packed, SmallKind::modernbert,      SmallKind::bert_blend,
-    SmallKind::classifier,  SmallKind::multi_label,     SmallKind::words,
-    SmallKind::embeddings,  SmallKind::embeddings_cls,  SmallKind::mean_classifier,
-    SmallKind::translation, SmallKind::span_corruption, SmallKind::t5,
-    SmallKind::images,      SmallKind::mean_images};
+inline constexpr SmallKind kSmallKinds[] = {SmallKind::gpt,
+                                            SmallKind::gpt_documents,
+                                            SmallKind::gpt_packed,
+                                            SmallKind::gpt_blend,
+                                            SmallKind::prefix_lm,
+                                            SmallKind::qwen3,
+                                            SmallKind::bert_pairs,
+                                            SmallKind::bert_packed,
+                                            SmallKind::modernbert,
+                                            SmallKind::longformer,
+                                            SmallKind::bert_blend,
+                                            SmallKind::classifier,
+                                            SmallKind::multi_label,
+                                            SmallKind::words,
+                                            SmallKind::embeddings,
+                                            SmallKind::embeddings_cls,
+                                            SmallKind::mean_classifier,
+                                            SmallKind::translation,
+                                            SmallKind::span_corruption,
+                                            SmallKind::t5,
+                                            SmallKind::images,
+                                            SmallKind::mean_images};
 
 std::string to_string(SmallKind kind);
 

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "core/ops/cpu/vector_math.h"
+#include "core/ops/decoded_keys.h"
 #include "core/ops/device_ops.h"
-#include "core/range.h"
 #include "core/threads/parallel_for.h"
 
 namespace tessera::cpu {
@@ -12,16 +12,17 @@ namespace {
 
 /// `bias` is that of key 0; nullptr if there is none.
 template <typename T>
-void decode_head(const T* q, const T* keys, const T* values, Range seen, int64_t d, float scale,
-                 const float* bias, float* sums, T* out) {
+void decode_head(const T* q, const T* keys, const T* values, const DecodedKeys& seen, int64_t d,
+                 float scale, const float* bias, float* sums, T* out) {
   std::fill_n(sums, d, 0.0f);
   float max = -std::numeric_limits<float>::infinity();
   float weight_sum = 0.0f;
-  for (int64_t s = seen.begin; s < seen.end; ++s) {
+  for (int64_t i = 0; i < seen.count(); ++i) {
+    const int64_t s = seen.position(i);
     const T* key = keys + s * d;
     float score = 0.0f;
 #pragma omp simd reduction(+ : score)
-    for (int64_t i = 0; i < d; ++i) score += static_cast<float>(q[i]) * static_cast<float>(key[i]);
+    for (int64_t c = 0; c < d; ++c) score += static_cast<float>(q[c]) * static_cast<float>(key[c]);
     score *= scale;
     if (bias != nullptr) score += bias[s];
     const float new_max = std::max(max, score);
@@ -29,8 +30,8 @@ void decode_head(const T* q, const T* keys, const T* values, Range seen, int64_t
     const float weight = vec::exp(score - new_max);
     const T* value = values + s * d;
 #pragma omp simd
-    for (int64_t i = 0; i < d; ++i) {
-      sums[i] = sums[i] * shrink + weight * static_cast<float>(value[i]);
+    for (int64_t c = 0; c < d; ++c) {
+      sums[c] = sums[c] * shrink + weight * static_cast<float>(value[c]);
     }
     weight_sum = weight_sum * shrink + weight;
     max = new_max;
@@ -41,8 +42,9 @@ void decode_head(const T* q, const T* keys, const T* values, Range seen, int64_t
 }  // namespace
 
 void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values, int64_t length,
-                      int64_t window, float scale, const Tensor& position_bias, Tensor out) {
-  const Range seen{window == 0 ? 0 : std::max<int64_t>(0, length - window), length};
+                      const AttentionMask& mask, float scale, const Tensor& position_bias,
+                      Tensor out) {
+  const DecodedKeys seen = decoded_keys(mask, length);
   const int64_t capacity = keys.dim(2);
   const int64_t d = keys.dim(3), heads = q.dim(1);
   const int64_t in_group = keys.dim(1) == 0 ? 1 : heads / keys.dim(1);

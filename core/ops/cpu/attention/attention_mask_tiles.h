@@ -17,6 +17,10 @@ class SegmentMask {
               int64_t head)
       : causal_(options.mask.causal),
         window_(std::min(options.mask.window, shape.seq)),
+        dilation_(std::min(options.mask.dilation, std::max<int64_t>(shape.seq, 1))),
+        reach_(window_ == 0 ? 0 : (window_ - 1) * dilation_ + 1),
+        prefix_(std::min(options.mask.prefix, shape.seq)),
+        global_(window_ == 0 ? 0 : std::min(options.mask.global_tokens, shape.seq)),
         seq_(shape.seq),
         end_(segment.keys.size()) {
     if (segment.rows.empty()) return;
@@ -45,16 +49,22 @@ class SegmentMask {
 
   /// A range that contains all keys visible to these queries, by arithmetic alone.
   Range visible_keys(Range queries) const {
-    Range keys{0, end_};
-    if (causal_) keys.end = std::min(keys.end, queries.end);
-    if (window_ > 0) {
-      keys = intersect(keys, {queries.begin - window_ + 1, queries.end - 1 + window_});
+    Range keys = not_later(queries);
+    if (window_ > 0 && queries.begin >= global_) {
+      const Range window = window_of(queries);
+      keys = intersect(keys, {global_ > 0 ? 0 : window.begin, window.end});
     }
     return keys.empty() ? Range{} : keys;
   }
 
-  /// Whether one of the masks that are tensors hides the whole tile.
+  /// Whether the whole tile, which is within visible_keys(), lies between global tokens and the
+  /// window, or between the keys that dilation leaves, or one of the masks that are tensors hides
+  /// it.
   bool hides_all(Range queries, Range keys) const {
+    if (window_ > 0 && std::min(queries.begin, keys.begin) >= global_ &&
+        (keys.end <= window_of(queries).begin || is_in_gap(queries, keys))) {
+      return true;
+    }
     const auto all_set = [&](const uint8_t* hidden) {
       return std::memchr(hidden + keys.begin, 0, static_cast<size_t>(keys.size())) == nullptr;
     };
@@ -87,20 +97,64 @@ class SegmentMask {
       const int64_t end = std::clamp<int64_t>(visible.end - keys.begin, begin, size);
       std::fill(row, row + begin, kMinusInf);
       std::fill(row + end, row + padded, kMinusInf);
+      if (window_ > 0 && t >= global_) apply_pattern(t, keys.begin, size, row);
     }
   }
 
  private:
+  /// The keys that the causal part and the end of the sequence leave to some of these queries.
+  Range not_later(Range queries) const {
+    return {0, causal_ ? std::min(end_, std::max(queries.end, prefix_)) : end_};
+  }
+
+  /// A range that contains the windows of these queries.
+  Range window_of(Range queries) const {
+    return {queries.begin - reach_ + 1, queries.end - 1 + reach_};
+  }
+
+  /// Whether no distance in the tile is a multiple of the dilation.
+  bool is_in_gap(Range queries, Range keys) const {
+    const int64_t farthest = queries.end - 1 - keys.begin, nearest = queries.begin - keys.end + 1;
+    const int64_t above = (farthest % dilation_ + dilation_) % dilation_;
+    return farthest - above < nearest;
+  }
+
+  /// Hides keys between global tokens and the window of query t, and those that dilation leaves
+  /// out. row[c] is the score of key `first` + c.
+  void apply_pattern(int64_t t, int64_t first, int64_t size, float* row) const {
+    const int64_t begin = std::clamp<int64_t>(global_ - first, 0, size);
+    if (global_ > 0) {
+      const int64_t window = t - reach_ + 1 - first;
+      std::fill(row + begin, row + std::clamp(window, begin, size), kMinusInf);
+    }
+    if (dilation_ == 1) return;
+    for (int64_t c = begin; c < size; ++c) {
+      if ((t - first - c) % dilation_ != 0) row[c] = kMinusInf;
+    }
+  }
+
+  /// Keys that query t surely sees, as far as arithmetic says: all of them but global tokens before
+  /// a window and what a dilated window shows.
+  Range certain_keys(int64_t t) const {
+    const Range keys = not_later({t, t + 1});
+    if (window_ == 0 || t < global_) return keys;
+    if (dilation_ > 1) return {};
+    return intersect(keys, window_of({t, t + 1}));
+  }
+
   bool looks_at_tensors() const {
     return hidden_keys_ != nullptr || hidden_ != nullptr || additive_ != nullptr;
   }
 
-  /// Whether arithmetic hides nothing of a tile, not even from its first and last query.
+  /// Whether arithmetic surely hides nothing of a tile: neither from its first and last query nor
+  /// from the first one that is not global. Ranges ascend in between.
   bool sees_all(Range queries, Range keys) const {
-    const Range first = visible_keys({queries.begin, queries.begin + 1});
-    const Range last = visible_keys({queries.end - 1, queries.end});
-    return std::max(first.begin, last.begin) <= keys.begin &&
-           keys.end <= std::min(first.end, last.end);
+    const int64_t last = queries.end - 1;
+    for (const int64_t t : {queries.begin, std::clamp(global_, queries.begin, last), last}) {
+      const Range certain = certain_keys(t);
+      if (keys.begin < certain.begin || certain.end < keys.end) return false;
+    }
+    return true;
   }
 
   static constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
@@ -136,8 +190,12 @@ class SegmentMask {
 
   bool causal_;
   int64_t window_;
-  int64_t seq_;  ///< row stride of `hidden_` and `additive_`
-  int64_t end_;  ///< keys from this one on are hidden
+  int64_t dilation_;
+  int64_t reach_;   ///< of the window: keys are less than this apart
+  int64_t prefix_;  ///< as in AttentionMask
+  int64_t global_;  ///< the same; 0 without a window
+  int64_t seq_;     ///< row stride of `hidden_` and `additive_`
+  int64_t end_;     ///< keys from this one on are hidden
   const uint8_t* hidden_keys_ = nullptr;
   const uint8_t* hidden_ = nullptr;
   const float* additive_ = nullptr;

@@ -37,6 +37,7 @@ void weights_of_tile(const AttentionShape& shape, const AttentionOptions& option
   for (int64_t begin = visible.begin / kKeyTile * kKeyTile; begin < visible.end;
        begin += kKeyTile) {
     const Range keys{begin, std::min(begin + kKeyTile, visible.end)};
+    if (mask.hides_all(queries, keys)) continue;
     const T* k = from.kv + shape.key_offset(first_key + keys.begin, item.head);
     Products::load_right_transposed(k, shape.kv_stride, keys.size(), shape.d, keys_t, kKeyTile);
     Products::multiply(rows, keys.size(), shape.d, Products::left(q, ld), keys_t, kKeyTile, scores,

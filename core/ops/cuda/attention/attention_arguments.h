@@ -28,6 +28,9 @@ struct AttentionArguments {
 
   bool causal;
   int window;
+  // What only AttentionForm::pattern reads.
+  int dilation, window_reach;  ///< keys within the window are less than the reach apart
+  int prefix, global_tokens;   ///< as in AttentionMask; no global tokens without a window
   const int32_t* lengths;
   const uint8_t* hidden_keys;
   const int32_t* documents;
@@ -117,6 +120,11 @@ inline AttentionArguments attention_arguments(const Tensor& qkv, const Attention
 
   a.causal = mask.causal;
   a.window = static_cast<int>(std::min(mask.window, qkv.dim(1)));
+  a.dilation = static_cast<int>(std::min(mask.dilation, std::max<int64_t>(qkv.dim(1), 1)));
+  const int64_t reach = a.window == 0 ? 0 : int64_t{a.window - 1} * a.dilation + 1;
+  a.window_reach = static_cast<int>(std::min(reach, qkv.dim(1)));
+  a.prefix = static_cast<int>(std::min(mask.prefix, qkv.dim(1)));
+  a.global_tokens = a.window == 0 ? 0 : static_cast<int>(std::min(mask.global_tokens, qkv.dim(1)));
   a.lengths = detail::data_or_null<int32_t>(mask.lengths);
   a.hidden_keys = detail::data_or_null<uint8_t>(mask.hidden_keys);
   a.documents = detail::data_or_null<int32_t>(mask.documents);
@@ -146,14 +154,20 @@ inline AttentionArguments attention_arguments(const Tensor& qkv, const Attention
   return a;
 }
 
-/// What a kernel is compiled for, so that a position bias and keys of another tensor cost registers
-/// only where they are used. Cross-attention has no position bias.
-enum class AttentionForm : uint8_t { plain, bias, cross };
+/// What a kernel is compiled for, so that a position bias, keys of another tensor, and a mask with
+/// a prefix, global tokens or dilation (`pattern`) cost registers only where they are used.
+/// Cross-attention has no position bias; `pattern` may have one.
+enum class AttentionForm : uint8_t { plain, bias, cross, pattern };
+
+inline bool has_pattern(const AttentionArguments& a) {
+  return a.prefix > 0 || a.global_tokens > 0 || (a.window > 0 && a.dilation > 1);
+}
 
 /// Calls body.operator()<kForm>().
 template <typename Body>
 void dispatch_form(const AttentionArguments& a, const Body& body) {
   if (a.key_documents != nullptr) return body.template operator()<AttentionForm::cross>();
+  if (has_pattern(a)) return body.template operator()<AttentionForm::pattern>();
   if (a.position_bias != nullptr) return body.template operator()<AttentionForm::bias>();
   body.template operator()<AttentionForm::plain>();
 }

@@ -46,7 +46,7 @@ __device__ void weigh(float reference, float delta, float factor, bool kept, flo
   score = kept ? weight : 0.0f;
 }
 
-template <typename E>
+template <typename E, AttentionForm kForm>
 struct KeysShared {
   struct Columns {
     TileBits<E::kRows, E::kColumns> bits;
@@ -55,7 +55,7 @@ struct KeysShared {
     alignas(16) typename E::Stored douts[E::kColumns * E::kStride];
   };
 
-  TileMask<Rows::keys, E::kRows, E::kColumns> mask;
+  TileMask<Rows::keys, E::kRows, E::kColumns, HeadMask<kForm>::kHasPattern> mask;
   alignas(16) typename E::Stored keys[E::kRows * E::kStride];
   alignas(16) typename E::Stored values[E::kRows * E::kStride];
   Columns columns[E::kStages];
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
     keys_kernel(AttentionArguments a, const typename E::Element* q, const typename E::Element* kv,
                 const typename E::Element* dout, const float* log_sum_exp, const float* delta,
                 typename E::Element* dkv) {
-  auto& shared = *dynamic_shared<KeysShared<E>>();
+  auto& shared = *dynamic_shared<KeysShared<E, kForm>>();
   using Place = BlockPlace<kForm>;
   kv = Place::kv_of(a, q, kv);
   Place place = Place::of_group(a, E::kRows);
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
   load_tile<E, E::kRows>(a, kv + place.of_value(a, first), Place::kv_stride(a), first,
                          Place::keys(a), shared.values, copies);
 
-  using Columns = typename KeysShared<E>::Columns;
+  using Columns = typename KeysShared<E, kForm>::Columns;
   const auto load = [&](int query, Columns& columns) {
     load_tile<E, E::kColumns>(a, q + place.of_query(a, query), a.q_stride, query, a.seq,
                               columns.queries, copies);
@@ -136,9 +136,9 @@ __global__ void __launch_bounds__(kAttentionThreads)
                           dkv + place.of_value(a, first));
 }
 
-template <typename E>
+template <typename E, AttentionForm kForm>
 struct QueriesShared {
-  TileMask<Rows::queries, E::kRows, E::kColumns> mask;
+  TileMask<Rows::queries, E::kRows, E::kColumns, HeadMask<kForm>::kHasPattern> mask;
   alignas(16) typename E::Stored queries[E::kRows * E::kStride];
   alignas(16) typename E::Stored douts[E::kRows * E::kStride];
   KeyColumns<E> columns[E::kStages];
@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
     queries_kernel(AttentionArguments a, const typename E::Element* q,
                    const typename E::Element* kv, const typename E::Element* dout,
                    const float* log_sum_exp, const float* delta, typename E::Element* dq_rows) {
-  auto& shared = *dynamic_shared<QueriesShared<E>>();
+  auto& shared = *dynamic_shared<QueriesShared<E, kForm>>();
   using Place = BlockPlace<kForm>;
   kv = Place::kv_of(a, q, kv);
   const Place place(a, E::kRows, a.causal);
@@ -201,9 +201,9 @@ __global__ void __launch_bounds__(kAttentionThreads)
                           dq_rows + place.of_query(a, first));
 }
 
-template <typename E>
+template <typename E, AttentionForm kForm>
 struct BiasShared {
-  TileMask<Rows::queries, E::kRows, E::kColumns> mask;
+  TileMask<Rows::queries, E::kRows, E::kColumns, HeadMask<kForm>::kHasPattern> mask;
   TileBits<E::kRows, E::kColumns> bits;
   alignas(16) typename E::Stored queries[E::kRows * E::kStride];
   alignas(16) typename E::Stored douts[E::kRows * E::kStride];
@@ -216,28 +216,28 @@ struct BiasShared {
 /// The sums of dS over the diagonals of all tiles of a head whose keys start a fixed offset from
 /// their queries, in all sequences: one thread per distance. Recomputing dS costs two products, but
 /// no sum has a second owner, and there are only a few partial sums per distance.
-template <typename E>
+template <typename E, AttentionForm kForm>
 __global__ void __launch_bounds__(kAttentionThreads)
     bias_kernel(AttentionArguments a, int before, int count, const typename E::Element* q,
                 const typename E::Element* kv, const typename E::Element* dout,
                 const float* log_sum_exp, const float* delta, float* sums) {
   constexpr int kDistances = E::kRows + E::kColumns - 1;
   static_assert(kDistances <= kAttentionThreads && E::kRows % E::kColumns == 0);
-  auto& shared = *dynamic_shared<BiasShared<E>>();
+  auto& shared = *dynamic_shared<BiasShared<E, kForm>>();
   const int thread = static_cast<int>(threadIdx.x), block = static_cast<int>(blockIdx.x);
   const int h = block / count, offset = (block % count - before) * E::kColumns;
   // The rows that this thread's diagonal crosses.
   const int first_row_of_sum = max(E::kRows - 1 - thread, 0);
   const int end_row_of_sum = min(E::kRows, kDistances - thread);
   float sum = 0.0f;
-  using Place = BlockPlace<AttentionForm::bias>;
+  using Place = BlockPlace<kForm>;
   kv = Place::kv_of(a, q, kv);
   const auto add_tile = [&](int b, int first, int key) {
     const Place place(b, h, first);
-    const HeadMask<AttentionForm::bias> mask(a, b, h);
+    const HeadMask<kForm> mask(a, b, h);
     __syncthreads();  // all threads are done with the tile before
-    const SeenColumns seen = shared.mask.begin(mask, first);
-    if (key >= seen.any.end || key + E::kColumns <= seen.any.begin) return;
+    const auto seen = shared.mask.begin(mask, first);
+    if (!seen.overlaps(key, key + E::kColumns)) return;
     const bool whole = !mask.looks_at_tensors() && seen.whole(key, key + E::kColumns);
     if (!whole) shared.mask.look(mask, first, key, shared.bits);
     if (mask.drops()) shared.mask.draw(mask, first, key, shared.bits);
@@ -304,8 +304,10 @@ __global__ void add_bias_kernel(AttentionArguments a, DiagonalTiles tiles, const
 }
 
 DiagonalTiles diagonal_tiles(const AttentionArguments& a, int64_t rows, int64_t columns) {
-  const int farthest = (a.window > 0 ? std::min(a.reach, a.window) : a.reach) - 1;
-  return {rows, columns, farthest, a.causal ? 0 : farthest};
+  const bool has_window = a.window > 0 && a.global_tokens == 0;
+  const int farthest = (has_window ? std::min(a.reach, a.window_reach) : a.reach) - 1;
+  const int later = std::min(farthest, std::max(a.prefix - 1, 0));
+  return {rows, columns, farthest, a.causal ? later : farthest};
 }
 
 }  // namespace
@@ -332,10 +334,10 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
     dispatch_tiles<T, true>(a.d, [&]<typename E>() {
       dispatch_form(a, [&]<AttentionForm kForm>() {
         launch("attention_backward",
-               attention_launch<E>(a, a.keys, a.kv_heads, sizeof(KeysShared<E>)),
+               attention_launch<E>(a, a.keys, a.kv_heads, sizeof(KeysShared<E, kForm>)),
                keys_kernel<E, kForm>, a, in.q, in.kv, d_out, lse, delta, to.kv);
         launch("attention_backward",
-               attention_launch<E>(a, a.seq, a.heads, sizeof(QueriesShared<E>)),
+               attention_launch<E>(a, a.seq, a.heads, sizeof(QueriesShared<E, kForm>)),
                queries_kernel<E, kForm>, a, in.q, in.kv, d_out, lse, delta, to.q);
       });
       if (!has_dbias) return;
@@ -345,9 +347,17 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
               E::kRows, E::kColumns);
       float* sums = delta + rows;
       const auto blocks = static_cast<unsigned>(narrow<int>(a.heads * tiles.count));
-      launch("attention_backward", {dim3(blocks), dim3(kAttentionThreads), sizeof(BiasShared<E>)},
-             bias_kernel<E>, a, narrow<int>(tiles.before), narrow<int>(tiles.count), in.q, in.kv,
-             d_out, lse, delta, sums);
+      const auto add_diagonals = [&]<AttentionForm kForm>() {
+        launch("attention_backward",
+               {dim3(blocks), dim3(kAttentionThreads), sizeof(BiasShared<E, kForm>)},
+               bias_kernel<E, kForm>, a, narrow<int>(tiles.before), narrow<int>(tiles.count), in.q,
+               in.kv, d_out, lse, delta, sums);
+      };
+      if (has_pattern(a)) {
+        add_diagonals.template operator()<AttentionForm::pattern>();
+      } else {
+        add_diagonals.template operator()<AttentionForm::bias>();
+      }
       launch("attention_backward", one_dimensional(a.heads * (2 * int64_t{a.reach} - 1), kThreads),
              add_bias_kernel, a, tiles, sums, dposition_bias.data<float>());
     });

@@ -12,30 +12,40 @@ namespace tessera::cuda {
 ///
 /// `load(first, columns)` starts `copies` of the columns from `first` on. `work(first, columns,
 /// whole)` computes with them; `whole` means that all rows see all columns, and then bits.visible
-/// is not written. Tiles that the mask's tensors hide entirely are skipped. All threads of the
-/// block must call it; `copies` that were started before are complete when work() is called.
+/// is not written. Tiles that the mask's tensors hide entirely are skipped, and those between
+/// global tokens and a window are not loaded. All threads of the block must call it; `copies` that
+/// were started before are complete when work() is called.
 template <typename E, typename Mask, Rows kOrder, typename Columns, int kStages, typename Load,
           typename Work>
-__device__ void for_each_tile(const Mask& mask, TileMask<kOrder, E::kRows, E::kColumns>& rows,
+__device__ void for_each_tile(const Mask& mask,
+                              TileMask<kOrder, E::kRows, E::kColumns, Mask::kHasPattern>& rows,
                               int first_row, Columns (&stages)[kStages], AsyncCopies& copies,
                               const Load& load, const Work& work) {
   static_assert(kStages == 1 || kStages == 2);
   constexpr int kStep = E::kColumns;
-  const SeenColumns seen = rows.begin(mask, first_row);
-  const int begin = seen.any.begin / kStep * kStep, end = seen.any.end;
+  const auto seen = rows.begin(mask, first_row);
+  const int end = seen.any.end;
   const auto is_whole = [&](int column) {
     return !mask.looks_at_tensors() && seen.whole(column, column + kStep);
   };
   const auto look = [&](int column, Columns& columns) {
     if (!is_whole(column)) rows.look(mask, first_row, column, columns.bits);
   };
+  // The first tile from `column` on that a row may see.
+  const auto next_seen = [&](int column) {
+    if constexpr (Mask::kHasPattern) {
+      while (column < end && !seen.overlaps(column, column + kStep)) column += kStep;
+    }
+    return column;
+  };
+  const int begin = next_seen(seen.any.begin / kStep * kStep);
   const auto bring = [&](int column, Columns& columns) {
     load(column, columns);
     if (mask.drops()) rows.draw(mask, first_row, column, columns.bits);
   };
 
   if constexpr (kStages == 1) {
-    for (int column = begin; column < end; column += kStep) {
+    for (int column = begin; column < end; column = next_seen(column + kStep)) {
       __syncthreads();  // all threads are done with the tile before
       look(column, stages[0]);
       if (mask.looks_at_tensors()) {
@@ -52,10 +62,12 @@ __device__ void for_each_tile(const Mask& mask, TileMask<kOrder, E::kRows, E::kC
       bring(begin, stages[0]);
       look(begin, stages[0]);
     }
-    for (int column = begin, stage = 0; column < end; column += kStep, stage = 1 - stage) {
+    for (int column = begin, next = begin, stage = 0; column < end;
+         column = next, stage = 1 - stage) {
       copies.wait();
       __syncthreads();  // copies are visible to all threads, which are done with the tile before
-      if (const int next = column + kStep; next < end) {
+      next = next_seen(column + kStep);
+      if (next < end) {
         bring(next, stages[1 - stage]);
         look(next, stages[1 - stage]);
       }

@@ -3,6 +3,7 @@
 #include "core/cuda/rows.h"
 #include "core/cuda/workspace.h"
 #include "core/ops/cuda/attention/attention_tiles.h"
+#include "core/ops/decoded_keys.h"
 #include "core/ops/device_ops.h"
 
 // One query per head gives too few blocks for a GPU, so the keys are split ("Flash-Decoding", Dao,
@@ -79,7 +80,7 @@ template <typename T>
 struct Decode {
   const T *q, *keys, *values;
   int64_t capacity;
-  Positions seen;
+  Positions seen;  ///< positions or, with a pattern, indices of seen keys
   int chunks, d;
   float to_powers;    ///< scales q·k to a score in powers of two
   const float* bias;  ///< of head 0 and key 0; nullptr if there is none
@@ -88,7 +89,13 @@ struct Decode {
   int in_group;  ///< heads that share a key and a value
   Partials partials;
   T* out;
+  // Only with a pattern: key i of those seen is at i or, from `global` on, at begin + (i − global)
+  // × step.
+  int global, begin, step;
 };
+
+/// What chunk_kernel is compiled for; a pattern may have a position bias.
+enum class DecodeForm : uint8_t { plain, bias, pattern };
 
 /// The partial softmaxes of a block's teams, in shared memory.
 template <int N, int kColumns>
@@ -124,7 +131,7 @@ __device__ void combine_teams(const Decode<T>& a, const TeamSoftmaxes<N, kColumn
 }
 
 /// A block processes one chunk of a head's keys; a team, every 16th of them.
-template <typename T, int N, int kColumns, bool kBias>
+template <typename T, int N, int kColumns, DecodeForm kForm>
 __global__ void __launch_bounds__(RowShare<T, N, kColumns>::kThreads,
                                   RowShare<T, N, kColumns>::kBlocksOnSm) chunk_kernel(Decode<T> a) {
   using Share = RowShare<T, N, kColumns>;
@@ -135,15 +142,26 @@ __global__ void __launch_bounds__(RowShare<T, N, kColumns>::kThreads,
   const int first = a.seen.begin + chunk * kChunk + team;
   const int64_t offset = (head / a.in_group * a.capacity + first) * a.d;
   const auto seen = [&](int r) { return first + r * kTeams < a.seen.end; };
+  constexpr bool kHasPattern = kForm == DecodeForm::pattern;
+  const auto position = [&](int r) {
+    const int i = first + r * kTeams;
+    if constexpr (!kHasPattern) return i;
+    return i < a.global ? i : a.begin + (i - a.global) * a.step;
+  };
+  /// Of a key or value in the cache.
+  const auto element = [&](int r) {
+    if constexpr (!kHasPattern) return offset + r * kTeams * a.d;
+    return (head / a.in_group * a.capacity + position(r)) * a.d;
+  };
   Share query, keys[kRows], values[kRows];
   query.read(a.q + head * a.d, a.d);
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
-    if (seen(r)) keys[r].read(a.keys + offset + r * kTeams * a.d, a.d);
+    if (seen(r)) keys[r].read(a.keys + element(r), a.d);
   }
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
-    if (seen(r)) values[r].read(a.values + offset + r * kTeams * a.d, a.d);
+    if (seen(r)) values[r].read(a.values + element(r), a.d);
   }
 
   float scores[kRows], max = kMinusInfinity;
@@ -151,9 +169,11 @@ __global__ void __launch_bounds__(RowShare<T, N, kColumns>::kThreads,
   for (int r = 0; r < kRows; ++r) {
     const float product = sum_of_row<Share>(query.dot(keys[r]));
     scores[r] = seen(r) ? product * a.to_powers : kMinusInfinity;
-    if constexpr (kBias) {
+    if constexpr (kForm != DecodeForm::plain) {
       const float* bias = a.bias + head % a.heads * a.bias_stride;
-      if (seen(r)) scores[r] = fmaf(product, a.to_powers, bias[first + r * kTeams] * kLog2E);
+      if (seen(r) && (!kHasPattern || a.bias != nullptr)) {
+        scores[r] = fmaf(product, a.to_powers, bias[position(r)] * kLog2E);
+      }
     }
     max = fmaxf(max, scores[r]);
   }
@@ -224,10 +244,12 @@ void run(const Decode<T>& decode, int64_t heads, const Tensor& q, const Tensor& 
     const auto take = [&]<int kColumns>() {
       const auto blocks = static_cast<unsigned>(narrow<int>(heads * decode.chunks));
       const LaunchShape shape{dim3(blocks), dim3(RowShare<T, N, kColumns>::kThreads)};
-      if (decode.bias != nullptr) {
-        launch(kOp, shape, chunk_kernel<T, N, kColumns, true>, decode);
+      if (decode.global > 0 || decode.step > 1) {
+        launch(kOp, shape, chunk_kernel<T, N, kColumns, DecodeForm::pattern>, decode);
+      } else if (decode.bias != nullptr) {
+        launch(kOp, shape, chunk_kernel<T, N, kColumns, DecodeForm::bias>, decode);
       } else {
-        launch(kOp, shape, chunk_kernel<T, N, kColumns, false>, decode);
+        launch(kOp, shape, chunk_kernel<T, N, kColumns, DecodeForm::plain>, decode);
       }
     };
     if (decode.d <= 64) return take.template operator()<64>();
@@ -244,15 +266,20 @@ void run(const Decode<T>& decode, int64_t heads, const Tensor& q, const Tensor& 
 }  // namespace
 
 void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values, int64_t length,
-                      int64_t window, float scale, const Tensor& position_bias, Tensor out) {
+                      const AttentionMask& mask, float scale, const Tensor& position_bias,
+                      Tensor out) {
   const int64_t heads = q.dim(0) * q.dim(1), capacity = keys.dim(2);
-  const int end = narrow<int>(length), d = narrow<int>(keys.dim(3));
-  const int begin = window == 0 ? 0 : narrow<int>(std::max<int64_t>(0, length - window));
+  const int d = narrow<int>(keys.dim(3));
+  const DecodedKeys decoded = decoded_keys(mask, length);
+  const bool has_pattern = decoded.global > 0 || decoded.step > 1;
+  const int begin = has_pattern ? 0 : narrow<int>(decoded.begin);
+  const int end = narrow<int>(has_pattern ? decoded.count() : length);
   require(
       d <= kMaxHeadColumns,
       "attention on a GPU supports heads of up to {} columns, but these have {}: choose more heads",
       kMaxHeadColumns, d);
-  const int64_t most = window == 0 ? capacity : std::min(window, capacity);
+  const int64_t most =
+      mask.window == 0 ? capacity : std::min(mask.window + mask.global_tokens, capacity);
   const float* bias = nullptr;
   int64_t bias_stride = 0;
   if (position_bias.defined()) {
@@ -273,7 +300,10 @@ void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values,
                            narrow<int>(q.dim(1)),
                            narrow<int>(keys.dim(1) == 0 ? 1 : q.dim(1) / keys.dim(1)),
                            partials(heads, most, d),
-                           out.data<T>()};
+                           out.data<T>(),
+                           narrow<int>(decoded.global),
+                           narrow<int>(decoded.begin),
+                           narrow<int>(decoded.step)};
     run(decode, heads, q, keys, values);
   });
 }

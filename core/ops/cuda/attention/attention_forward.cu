@@ -5,9 +5,9 @@
 namespace tessera::cuda {
 namespace {
 
-template <typename E>
+template <typename E, AttentionForm kForm>
 struct ForwardShared {
-  TileMask<Rows::queries, E::kRows, E::kColumns> mask;
+  TileMask<Rows::queries, E::kRows, E::kColumns, HeadMask<kForm>::kHasPattern> mask;
   alignas(16) typename E::Stored queries[E::kRows * E::kStride];
   KeyColumns<E> columns[E::kStages];
   typename E::Exchange exchange;
@@ -55,7 +55,7 @@ template <typename E, AttentionForm kForm>
 __global__ void __launch_bounds__(kAttentionThreads)
     forward_kernel(AttentionArguments a, const typename E::Element* q,
                    const typename E::Element* kv, typename E::Element* out, float* log_sum_exp) {
-  auto& shared = *dynamic_shared<ForwardShared<E>>();
+  auto& shared = *dynamic_shared<ForwardShared<E, kForm>>();
   using Place = BlockPlace<kForm>;
   kv = Place::kv_of(a, q, kv);
   const Place place(a, E::kRows, a.causal);
@@ -117,9 +117,10 @@ void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tenso
     const AttentionRows<const T> from(a, qkv, options.memory.key_values);
     dispatch_tiles<T, false>(a.d, [&]<typename E>() {
       dispatch_form(a, [&]<AttentionForm kForm>() {
-        launch(
-            "attention_forward", attention_launch<E>(a, a.seq, a.heads, sizeof(ForwardShared<E>)),
-            forward_kernel<E, kForm>, a, from.q, from.kv, out.data<T>(), log_sum_exp.data<float>());
+        launch("attention_forward",
+               attention_launch<E>(a, a.seq, a.heads, sizeof(ForwardShared<E, kForm>)),
+               forward_kernel<E, kForm>, a, from.q, from.kv, out.data<T>(),
+               log_sum_exp.data<float>());
       });
     });
   });

@@ -23,12 +23,21 @@ __device__ inline uint32_t bytes_at_least(uint32_t word, uint32_t threshold) {
   return (at_least >> 7) * 0x01020408u >> 24;  // moves bits 0, 8, 16, 24 to 24, 25, 26, 27
 }
 
+/// The columns that a row of a mask with a pattern may see: those of the first range that are a
+/// multiple of the dilation apart from the row, and all of the second.
+struct PatternColumns {
+  Positions dilated, all;
+};
+
 /// Mask and dropout of one head of one sequence, whose positions are counted from its first.
 template <AttentionForm kForm>
 class HeadMask {
  public:
-  static constexpr bool kHasBias = kForm == AttentionForm::bias;
   static constexpr bool kIsCross = kForm == AttentionForm::cross;
+  static constexpr bool kHasPattern = kForm == AttentionForm::pattern;
+  /// Whether mask_scores() adds a position bias. With a pattern, additive() includes it if there is
+  /// one.
+  static constexpr bool kHasBias = kForm == AttentionForm::bias;
 
   __device__ HeadMask(const AttentionArguments& arguments, int b, int h)
       : a_(arguments),
@@ -57,10 +66,34 @@ class HeadMask {
     return within_window(s, queries);
   }
 
+  /// The same for a mask with a pattern.
+  __device__ PatternColumns pattern_keys_of(int t) const {
+    if (t >= a_.seq) return {{0, 0}, {0, 0}};
+    const Positions document = document_of(t);
+    Positions keys = document;
+    if (a_.lengths != nullptr) keys.end = min(keys.end, a_.lengths[b_]);
+    if (a_.causal) keys.end = min(keys.end, max(t + 1, document.begin + a_.prefix));
+    if (a_.window == 0 || t < document.begin + a_.global_tokens) return {{0, 0}, keys};
+    const Positions global{document.begin, min(document.begin + a_.global_tokens, keys.end)};
+    return {within_reach(t, keys), global};
+  }
+  __device__ PatternColumns pattern_queries_of(int s) const {
+    if (s >= a_.seq || (a_.lengths != nullptr && s >= a_.lengths[b_])) return {{0, 0}, {0, 0}};
+    const Positions document = document_of(s);
+    Positions queries = document;
+    if (a_.causal && s >= document.begin + a_.prefix) queries.begin = s;
+    const int global_end = min(document.begin + a_.global_tokens, document.end);
+    if (a_.window == 0 || s < global_end) return {{0, 0}, queries};
+    return {within_reach(s, queries), {queries.begin, max(global_end, queries.begin)}};
+  }
+  __device__ int dilation() const { return a_.dilation; }
+
   /// Whether the mask has parts that keys_of does not cover.
   __device__ bool looks_at_tensors() const { return hidden_keys_ != nullptr || looks_at_planes(); }
   __device__ bool looks_at_planes() const { return hidden_ != nullptr || additive_ != nullptr; }
-  __device__ bool adds() const { return additive_ != nullptr; }
+  __device__ bool adds() const {
+    return additive_ != nullptr || (kHasPattern && a_.position_bias != nullptr);
+  }
 
   __device__ bool shows_key(int s) const {
     return s < (kIsCross ? a_.keys : a_.seq) && (hidden_keys_ == nullptr || hidden_keys_[s] == 0);
@@ -73,6 +106,11 @@ class HeadMask {
   }
   /// The additive mask of a visible pair.
   __device__ float additive(int t, int s) const {
+    if constexpr (kHasPattern) {
+      const float bias = a_.position_bias == nullptr ? 0.0f : position_bias(s - t);
+      if (additive_ == nullptr) return bias;
+      return bias + additive_[static_cast<int64_t>(t) * a_.seq + s];
+    }
     return additive_[static_cast<int64_t>(t) * a_.seq + s];
   }
 
@@ -172,6 +210,12 @@ class HeadMask {
       positions.begin = max(positions.begin, t - a_.window + 1);
       positions.end = min(positions.end, t + a_.window);
     }
+    return positions.begin < positions.end ? positions : Positions{0, 0};
+  }
+
+  __device__ Positions within_reach(int t, Positions positions) const {
+    positions.begin = max(positions.begin, t - a_.window_reach + 1);
+    positions.end = min(positions.end, t + a_.window_reach);
     return positions.begin < positions.end ? positions : Positions{0, 0};
   }
 

@@ -46,14 +46,46 @@ struct SeenColumns {
 
   /// Whether every row sees all columns of [first, end).
   __device__ bool whole(int first, int end) const { return all.begin <= first && end <= all.end; }
+  /// Whether a row may see one of them.
+  __device__ bool overlaps(int first, int end) const { return first < any.end && any.begin < end; }
 };
 
-/// The mask of a block's rows, in shared memory; kept from tile to tile of columns. Mask is a
-/// HeadMask.
-template <Rows kOrder, int kRows, int kColumns>
-struct TileMask {
-  using Bits = TileBits<kRows, kColumns>;
+/// The same for a mask with a pattern, of whose `any` there may be a part that no row sees.
+struct PatternSeenColumns : SeenColumns {
+  Positions dilated, dense;  ///< contain all columns that any row sees of PatternColumns's parts
+  Positions rows;            ///< of the tile
+  int dilation;
 
+  __device__ bool overlaps(int first, int end) const {
+    if (first < dense.end && dense.begin < end) return true;
+    // Whether a distance between the rows and these columns is a multiple of the dilation.
+    const int farthest = rows.end - 1 - first, nearest = rows.begin - end + 1;
+    const int above = (farthest % dilation + dilation) % dilation;
+    return first < dilated.end && dilated.begin < end && farthest - above >= nearest;
+  }
+};
+
+inline constexpr int kFarPosition = 0x7fffffff;
+
+/// Bits i of 32 for which first + i is a multiple of `step` apart from `row`.
+__device__ inline uint32_t bits_apart(int row, int first, int step) {
+  uint32_t bits = 0;
+  for (int i = ((row - first) % step + step) % step; i < 32; i += step) bits |= 1u << i;
+  return bits;
+}
+
+/// The widest range over the lanes of a warp.
+__device__ inline Positions union_of_lanes(Positions of) {
+  for (int step = kWarpSize / 2; step > 0; step /= 2) {
+    of.begin = min(of.begin, __shfl_xor_sync(kWholeWarp, of.begin, step));
+    of.end = max(of.end, __shfl_xor_sync(kWholeWarp, of.end, step));
+  }
+  return of;
+}
+
+/// The columns that the rows of a tile see by arithmetic, in shared memory.
+template <Rows kOrder, int kRows, bool kHasPattern>
+struct TileRows {
   int first[kRows], last[kRows];  ///< the columns that a row may see
 
   /// Returns the same to all threads; contains barriers.
@@ -67,8 +99,7 @@ struct TileMask {
       last[thread] = seen.end;
     }
     __syncthreads();
-    constexpr int kFar = 0x7fffffff;
-    SeenColumns seen{{kFar, 0}, {0, kFar}};
+    SeenColumns seen{{kFarPosition, 0}, {0, kFarPosition}};
     for (int row = lane_of_thread(); row < kRows; row += kWarpSize) {
       seen.all = {max(seen.all.begin, first[row]), min(seen.all.end, last[row])};
       if (first[row] < last[row]) {
@@ -84,16 +115,83 @@ struct TileMask {
     return seen;
   }
 
-  /// Writes bits.visible of the tile whose first column is `first_column`.
+  /// Bits of the columns from `column` on that a row may see.
   template <typename Mask>
-  __device__ void look(const Mask& mask, int first_row, int first_column, Bits& bits) const {
+  __device__ uint32_t bits(const Mask& /*mask*/, int /*first_row*/, int row, int column) const {
+    return bits_between(first[row] - column, last[row] - column);
+  }
+};
+
+template <Rows kOrder, int kRows>
+struct TileRows<kOrder, kRows, true> {
+  PatternColumns columns[kRows];
+
+  /// Returns the same to all threads; contains barriers.
+  template <typename Mask>
+  __device__ PatternSeenColumns begin(const Mask& mask, int first_row) {
+    const int thread = static_cast<int>(threadIdx.x);
+    if (thread < kRows) {
+      columns[thread] = kOrder == Rows::queries ? mask.pattern_keys_of(first_row + thread)
+                                                : mask.pattern_queries_of(first_row + thread);
+    }
+    __syncthreads();
+    constexpr Positions kNone{kFarPosition, 0};
+    Positions dilated = kNone, dense = kNone, all{0, kFarPosition};
+    const auto add = [](Positions& to, const Positions& of) {
+      if (of.begin < of.end) to = {min(to.begin, of.begin), max(to.end, of.end)};
+    };
+    for (int row = lane_of_thread(); row < kRows; row += kWarpSize) {
+      const PatternColumns& of = columns[row];
+      add(dilated, of.dilated);
+      add(dense, of.all);
+      // The longer of what a row sees without gaps.
+      const Positions window = mask.dilation() == 1 ? of.dilated : Positions{0, 0};
+      const bool is_longer = window.end - window.begin > of.all.end - of.all.begin;
+      all = {max(all.begin, is_longer ? window.begin : of.all.begin),
+             min(all.end, is_longer ? window.end : of.all.end)};
+    }
+    for (int step = kWarpSize / 2; step > 0; step /= 2) {
+      all.begin = max(all.begin, __shfl_xor_sync(kWholeWarp, all.begin, step));
+      all.end = min(all.end, __shfl_xor_sync(kWholeWarp, all.end, step));
+    }
+    PatternSeenColumns seen;
+    seen.dilated = union_of_lanes(dilated);
+    seen.dense = union_of_lanes(dense);
+    seen.any = {min(seen.dilated.begin, seen.dense.begin), max(seen.dilated.end, seen.dense.end)};
+    // Of a whole tile nothing is added to scores.
+    seen.all = mask.adds() ? Positions{0, 0} : all;
+    seen.rows = {first_row, first_row + kRows};
+    seen.dilation = mask.dilation();
+    return seen;
+  }
+
+  template <typename Mask>
+  __device__ uint32_t bits(const Mask& mask, int first_row, int row, int column) const {
+    const PatternColumns& of = columns[row];
+    uint32_t dilated = bits_between(of.dilated.begin - column, of.dilated.end - column);
+    if (dilated != 0 && mask.dilation() > 1) {
+      dilated &= bits_apart(first_row + row, column, mask.dilation());
+    }
+    return dilated | bits_between(of.all.begin - column, of.all.end - column);
+  }
+};
+
+/// The mask of a block's rows, in shared memory; kept from tile to tile of columns. Mask is a
+/// HeadMask.
+template <Rows kOrder, int kRows, int kColumns, bool kHasPattern>
+struct TileMask : TileRows<kOrder, kRows, kHasPattern> {
+  using Bits = TileBits<kRows, kColumns>;
+
+  /// Writes tile.visible of the tile whose first column is `first_column`.
+  template <typename Mask>
+  __device__ void look(const Mask& mask, int first_row, int first_column, Bits& tile) const {
     for_each_word([&](int group, int word) {
       const int row = 32 * group + lane_of_thread();
       const int column = first_column + 32 * word;
-      uint32_t word_bits = row < kRows ? bits_between(first[row] - column, last[row] - column) : 0u;
+      uint32_t word_bits = row < kRows ? this->bits(mask, first_row, row, column) : 0u;
       if (kColumns < 32) word_bits &= (1u << (kColumns % 32)) - 1u;
       if (mask.looks_at_tensors()) word_bits &= shown(mask, first_row + 32 * group, column);
-      if (row < kRows) bits.visible[row][word] = word_bits;
+      if (row < kRows) tile.visible[row][word] = word_bits;
     });
   }
 

@@ -4,9 +4,9 @@
 namespace tessera::cuda {
 namespace {
 
-template <typename E>
+template <typename E, AttentionForm kForm>
 struct WeightsShared {
-  TileMask<Rows::queries, E::kRows, E::kColumns> mask;
+  TileMask<Rows::queries, E::kRows, E::kColumns, HeadMask<kForm>::kHasPattern> mask;
   TileBits<E::kRows, E::kColumns> bits;
   alignas(16) typename E::Stored queries[E::kRows * E::kStride];
   alignas(16) typename E::Stored keys[E::kColumns * E::kStride];
@@ -17,7 +17,7 @@ template <typename E, AttentionForm kForm>
 __global__ void __launch_bounds__(kAttentionThreads)
     weights_kernel(AttentionArguments a, const typename E::Element* q,
                    const typename E::Element* kv, const float* log_sum_exp, float* weights) {
-  auto& shared = *dynamic_shared<WeightsShared<E>>();
+  auto& shared = *dynamic_shared<WeightsShared<E, kForm>>();
   using Place = BlockPlace<kForm>;
   kv = Place::kv_of(a, q, kv);
   const Place place(a, E::kRows, false);
@@ -66,7 +66,7 @@ void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
     dispatch_tiles<T, false>(a.d, [&]<typename E>() {
       dispatch_form(a, [&]<AttentionForm kForm>() {
         launch("attention_weights",
-               attention_launch<E>(a, a.seq, a.heads, sizeof(WeightsShared<E>)),
+               attention_launch<E>(a, a.seq, a.heads, sizeof(WeightsShared<E, kForm>)),
                weights_kernel<E, kForm>, a, from.q, from.kv, log_sum_exp.data<float>(),
                weights.data<float>());
       });
