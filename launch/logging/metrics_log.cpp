@@ -74,6 +74,17 @@ void MetricsLog::step(const StepResult& result, int64_t run_tokens, const Speed&
   write(line);
 }
 
+void MetricsLog::bad_step(const BadStep& bad) {
+  Json line = {{"step", bad.step},
+               {"bad_step", bad.reason},
+               {"grad_norm", bad.grad_norm},
+               {"skipped_steps", bad.skipped_steps},
+               {"samples", bad.samples}};
+  if (bad.median > 0.0) line["median"] = bad.median;
+  if (bad.diagnosis.is_object()) line.update(bad.diagnosis);
+  write(line);
+}
+
 void MetricsLog::evaluation(int64_t step, const Evaluation& found) {
   Json line = {{"step", step}, {"eval_loss", found.losses.total()}};
   if (found.counts.token_targets > 0) {

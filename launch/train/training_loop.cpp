@@ -72,6 +72,7 @@ ExitCode TrainingLoop::run() {
   try {
     return run_steps();
   } catch (const SharedError&) {
+    if (metrics_ && trainer_.failed_step() != nullptr) metrics_->bad_step(*trainer_.failed_step());
     finish_save_after_error();  // all ranks are here
     throw;
   } catch (const std::exception&) {
@@ -178,6 +179,7 @@ void TrainingLoop::log_step(bool needed) {
 
 void TrainingLoop::log_result(const StepResult& result, bool line_is_due) {
   if (!result.note.empty()) console_.line(result.note);
+  if (metrics_ && result.bad_step) metrics_->bad_step(*result.bad_step);
   clock_.add(result);
   const double left = clock_.seconds_left(last_step_ - result.step);
   if (line_is_due) {
