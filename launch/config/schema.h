@@ -466,6 +466,11 @@ void describe(Section& train, auto& field) {
       "spike (`spike_factor`). Such a step changes neither weights nor AdamW's moments, on all "
       "ranks alike, and is reported; resumed runs count on. The next one ends the run, and so does "
       "the first if this is 0.");
+  field("max_rollbacks", train.max_rollbacks, IntegerIn{0, kMaxSteps},
+        "How often the run, instead of ending because no more steps may be skipped, goes back to "
+        "its newest checkpoint and continues with the samples after the bad step: those since the "
+        "checkpoint are left out, on all ranks alike. It saves the checkpoint again with the new "
+        "position, so that resumed runs count on. Needs `checkpoint.interval`.");
   field("spike_factor", train.spike_factor, NumberIn{0.0, 1e6},
         "A step is a spike, and is skipped, if its gradient norm before clipping is more than this "
         "many times the median of the last `spike_window` steps that were not skipped. Common "

@@ -57,6 +57,8 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 constexpr const char* kTokensKey = "tokens";
 /// The same for the steps that were skipped.
 constexpr const char* kSkippedKey = "skipped_steps";
+/// Rollbacks so far.
+constexpr const char* kRollbacksKey = "rollbacks";
 /// Norms that later ones are compared with.
 constexpr const char* kNormsKey = "gradient_norms";
 
@@ -117,15 +119,27 @@ void Trainer::initialize() {
   load_first_step(0, 0);
   store_.initialize(static_cast<uint64_t>(config_.run.seed));
   start_at(0, 0, 0, {});
+  rollbacks_ = 0;
 }
 
 void Trainer::restore(Checkpoint& checkpoint) {
-  const int64_t samples = checkpoint.manifest().samples;
+  restore_at(checkpoint, checkpoint.manifest().samples);
+}
+
+void Trainer::roll_back(Checkpoint& checkpoint) {
+  require(failed_step_.has_value(), "no step has failed, so there is no reason to roll back");
+  const int64_t before = rollbacks_;
+  restore_at(checkpoint, first_place(failed_step_->step + 1));
+  rollbacks_ = std::max(before, rollbacks_) + 1;
+}
+
+void Trainer::restore_at(Checkpoint& checkpoint, int64_t samples) {
   load_first_step(checkpoint.manifest().step, samples);
   load_training_state(checkpoint, store_);
   const Json& extra = checkpoint.manifest().extra;
   start_at(checkpoint.manifest().step, samples, count_in(extra, kTokensKey),
            {count_in(extra, kSkippedKey), norms_in(extra)});
+  rollbacks_ = count_in(extra, kRollbacksKey);
 }
 
 std::string Trainer::start_from(Checkpoint& checkpoint) {
@@ -365,6 +379,7 @@ SaveRequest Trainer::save_request(const SaveObserver& observer) {
                    {kTokensKey, tokens_}};
   const ClipState clip = train_step_->clip_state();
   if (config_.train.max_skipped_steps > 0) request.extra[kSkippedKey] = clip.skipped_steps;
+  if (rollbacks_ > 0) request.extra[kRollbacksKey] = rollbacks_;
   if (!clip.norms.empty()) request.extra[kNormsKey] = clip.norms;
   if (config_.data.labels) request.extra[kLabelsKey] = *config_.data.labels;
   if (tokenizer_) request.attachments = {{kTokenizerAttachment, tokenizer_attachment(*tokenizer_)}};

@@ -48,6 +48,12 @@ class Trainer : private MicroBatchSource {
   /// Resumes from the checkpoint.
   void restore(Checkpoint& checkpoint);
 
+  /// Like restore(), from a checkpoint of this run before failed_step(), but continues with the
+  /// samples after that step, and counts a rollback.
+  void roll_back(Checkpoint& checkpoint);
+  /// Rollbacks of the whole run.
+  int64_t rollbacks() const { return rollbacks_; }
+
   /// Uses the checkpoint's weights as initial ones, at step 0. Heads that the checkpoint lacks, or
   /// has for other labels, are initialized; heads that only the checkpoint has are dropped. Returns
   /// a sentence that names them, or "".
@@ -138,6 +144,8 @@ class Trainer : private MicroBatchSource {
   };
 
   void start_at(int64_t step, int64_t samples, int64_t tokens, const ClipState& before);
+  /// Loads a checkpoint, to continue with the sample at this place.
+  void restore_at(Checkpoint& checkpoint, int64_t samples);
   /// Starts loading the data of the first step here, before the weights are set.
   void load_first_step(int64_t step, int64_t samples);
   // MicroBatchSource: this data rank's micro-batches of the next step.
@@ -185,6 +193,7 @@ class Trainer : private MicroBatchSource {
   int64_t steps_done_ = 0;
   int64_t samples_ = 0;  // the position in the global order of samples
   int64_t tokens_ = 0;
+  int64_t rollbacks_ = 0;
   std::optional<ReplicaCheck> replica_check_;  // with train.check_replicas_interval
   int64_t replicas_checked_at_ = -1;           // step
   BackgroundSave background_save_;

@@ -350,6 +350,53 @@ TEST_F(BadSteps, SkipTheSameSpikesOnAnyLayoutAndAfterAResume) {
   }
 }
 
+TEST_F(BadSteps, RollBackToACheckpointWithoutTheSamplesSinceThen) {
+  for (const Layout layout : {Layout{1, 1}, Layout{2, 2}}) {
+    SCOPED_TRACE(to_string(layout));
+    RunConfig run = config(SmallKind::gpt_packed);
+    run.run.dir = folder_ / to_string(layout);
+    run.parallel.tensor = layout.tensor;
+    const int64_t global = run.batch.global;
+    test::run_device_ranks(layout.ranks(), [&](Communicator& world) {
+      const ParallelGroups groups = make_parallel_groups(world, layout.tensor);
+      Trainer trainer(run, groups, open_training_data(run), test::test_device());
+      trainer.initialize();
+      const auto step = [](Trainer& of) {
+        of.step();
+        return of.result();
+      };
+      for (int i = 0; i < 3; ++i) step(trainer);
+      const SavedCheckpoint saved = trainer.save();
+      const OwnedTensor masters = test::copy_of(trainer.parameters().flat_masters());
+      step(trainer);
+      {
+        const Replaced weight(named(trainer, "blocks.1.mlp_norm.weight").value, kNaN);
+        trainer.step();
+      }
+      EXPECT_THROW(trainer.result(), SharedError);
+      EXPECT_EQ(trainer.failed_step()->step, 5);
+      Checkpoint checkpoint = Checkpoint::open(saved.path);
+      trainer.roll_back(checkpoint);
+      EXPECT_EQ(trainer.failed_step(), nullptr);
+      EXPECT_EQ(trainer.rollbacks(), 1);
+      EXPECT_EQ(trainer.steps_done(), 3);
+      EXPECT_EQ(trainer.samples_done(), 5 * global);
+      EXPECT_EQ(trainer.first_place(4), 5 * global);
+      test::expect_same_bits(trainer.parameters().flat_masters(), masters.tensor, "masters");
+      trainer.save();
+      Checkpoint again = Checkpoint::open(saved.path);
+      EXPECT_EQ(again.manifest().samples, 5 * global);
+      Trainer resumed(run, groups, open_training_data(run), test::test_device());
+      resumed.restore(again);
+      EXPECT_EQ(resumed.rollbacks(), 1);
+      for (int i = 0; i < 3; ++i) EXPECT_EQ(step(resumed).loss(), step(trainer).loss());
+      test::expect_same_bits(resumed.parameters().flat_masters(),
+                             trainer.parameters().flat_masters(), "masters");
+      test::expect_error([&] { trainer.roll_back(again); }, {"no step has failed"});
+    });
+  }
+}
+
 TEST(LayerOf, IsABlockOrAPartOfTheModel) {
   for (const auto& [parameter, layer] : std::vector<std::pair<std::string, std::string>>{
            {"blocks.3.attention.qkv.weight", "blocks.3"},

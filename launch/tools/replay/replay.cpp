@@ -33,6 +33,7 @@ RunConfig config_of(const ReplayOptions& options) {
   config.run.dir = options.run.string();
   config.automatic.erase("run.dir");
   config.checkpoint.interval = 0;
+  config.train.max_rollbacks = 0;
   config.log.timeline_steps = 0;
   return config;
 }
