@@ -26,7 +26,9 @@ struct BadStep {
   int64_t skipped_steps = 0;     ///< of the whole run, including this one
   std::vector<int64_t> samples;  ///< of the global batch: their numbers in the training data
   Json diagnosis;                ///< of a step that was not finite: StepDiagnosis, or null
-  std::string text;              ///< sentences about it, or ""
+  std::string what;              ///< "the loss of step 7 is NaN"
+  std::string text;              ///< sentences about where it was not finite, or ""
+  std::string hint;              ///< how to find out more, or ""
 };
 
 /// The result of the last step, and the work of all steps since the previous result.

@@ -134,11 +134,16 @@ void Trainer::roll_back(Checkpoint& checkpoint) {
 }
 
 void Trainer::restore_at(Checkpoint& checkpoint, int64_t samples) {
+  const Json& extra = checkpoint.manifest().extra;
+  const ClipState before = {count_in(extra, kSkippedKey), norms_in(extra)};
+  const int64_t most = config_.train.max_skipped_steps;
+  require(before.skipped_steps <= most,
+          "the run has skipped {} steps until {}, but train.max_skipped_steps is {}: choose {} or "
+          "more",
+          before.skipped_steps, checkpoint.path().string(), most, before.skipped_steps);
   load_first_step(checkpoint.manifest().step, samples);
   load_training_state(checkpoint, store_);
-  const Json& extra = checkpoint.manifest().extra;
-  start_at(checkpoint.manifest().step, samples, count_in(extra, kTokensKey),
-           {count_in(extra, kSkippedKey), norms_in(extra)});
+  start_at(checkpoint.manifest().step, samples, count_in(extra, kTokensKey), before);
   rollbacks_ = count_in(extra, kRollbacksKey);
 }
 
@@ -238,8 +243,8 @@ StepResult Trainer::result() {
       step == steps_done_ && last ? *last : reason_of_skipped_step(record, config_.train);
   StepResult result = local_result();
   result.bad_step = describe_bad_step(step, reason);
-  if (!result.bad_step->text.empty()) {
-    result.note += (result.note.empty() ? "" : ". ") + result.bad_step->text;
+  for (const std::string& sentence : {result.bad_step->text, result.bad_step->hint}) {
+    if (!sentence.empty()) result.note += (result.note.empty() ? "" : ". ") + sentence;
   }
   return result;
 }
@@ -258,6 +263,7 @@ BadStep Trainer::describe_bad_step(int64_t step, const BadReason& reason) {
   BadStep bad;
   bad.step = step;
   bad.reason = reason.name();
+  bad.what = fmt::format("the {} of step {} is {}", reason.subject, step, reason.predicate);
   bad.grad_norm = record.last_skipped_norm().span<double>()[0];
   if (reason.is_spike) bad.median = record.last_skipped_median().span<double>()[0];
   bad.skipped_steps = skipped_steps_in(record);
@@ -272,7 +278,7 @@ BadStep Trainer::describe_bad_step(int64_t step, const BadReason& reason) {
     bad.diagnosis = diagnosis.json();
     bad.text = diagnosis.text();
   } else {
-    bad.text = fmt::format("`tessera replay {} --step {}` shows the losses of its documents{}",
+    bad.hint = fmt::format("`tessera replay {} --step {}` shows the losses of its documents{}",
                            config_.run.dir, step,
                            reason.is_spike ? "" : " and the first tensor that was not finite");
   }
@@ -396,17 +402,15 @@ void Trainer::require_finite_steps() {
   if (skipped_steps_in(record) <= most) return;
   const auto step = static_cast<int64_t>(record.step().span<double>()[0]);
   const auto reason = reason_of_last_step(record, config_.train);
-  const std::string what = fmt::format("the {} of step {} is {}", reason ? reason->subject : "loss",
-                                       step, reason ? reason->predicate : "not finite");
-  if (!failed_step_) failed_step_ = describe_bad_step(step, *reason);
+  if (!failed_step_) failed_step_ = describe_bad_step(step, reason.value());
   throw SharedError(
       fmt::format(
-          "{}{}: training stops before it changes a weight. {}. Checkpoints are unchanged; resume "
-          "from an earlier step with a smaller optimizer.lr, or with optimizer.grad_clip",
-          what,
+          "{}{}: training stops before it changes a weight. {}{}. Checkpoints are unchanged; "
+          "resume from an earlier step with a smaller optimizer.lr, or with optimizer.grad_clip",
+          failed_step_->what,
           most == 0 ? ""
                     : fmt::format(", and train.max_skipped_steps allows no more than {}", most),
-          failed_step_->text),
+          failed_step_->text, failed_step_->hint),
       ExitCode::not_finite);
 }
 

@@ -117,11 +117,11 @@ void TrainingLoop::roll_back(const SharedError& error) {
     trainer_.roll_back(checkpoint);
   });
   const int64_t step = trainer_.steps_done();
-  const std::string what = fmt::format(
-      "{}. Went back to the checkpoint of step {}, without the samples since then: rollback {} of "
-      "at most {} (train.max_rollbacks)",
-      error.what(), step, trainer_.rollbacks(), config_.train.max_rollbacks);
-  console_.warning(what);
+  console_.warning(fmt::format(
+      "{}: the run goes back to the checkpoint of step {} and leaves out the samples since then. "
+      "Rollback {} of at most {} (train.max_rollbacks){}",
+      failed.what, step, trainer_.rollbacks(), config_.train.max_rollbacks,
+      failed.text.empty() ? "" : ". " + failed.text));
   log_saved(trainer_.save());
   all_or_none(world_, [&] {
     if (!metrics_) return;

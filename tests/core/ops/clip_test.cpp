@@ -162,7 +162,9 @@ TEST(ClipScale, SkipsSpikesLikeReference) {
         EXPECT_EQ(now[StepRecord::kSkippedSteps], ++skipped);
         EXPECT_EQ(now[StepRecord::kLastSkippedStep], static_cast<double>(step));
         EXPECT_EQ(now[StepRecord::kLastSkippedMedian], median);
-        if (spike) EXPECT_EQ(now[StepRecord::kLastSkippedNorm], norm);
+        if (spike) {
+          EXPECT_EQ(now[StepRecord::kLastSkippedNorm], norm);
+        }
       } else {
         norms.push_back(std::sqrt(norm * norm));
         EXPECT_EQ(found, static_cast<double>(static_cast<float>(norm > 2.0 ? 2.0 / norm : 1.0)));
