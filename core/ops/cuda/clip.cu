@@ -17,11 +17,12 @@ struct History {
 
 __device__ bool is_finite(double x) { return fabs(x) <= DBL_MAX; }
 
-/// The lower median, by counting how many norms come before each. All threads of the block must
-/// call it; valid in all of them.
+/// The lower median, by counting how many norms come before each; 0 unless the history is full. All
+/// threads of the block must call it; valid in all of them. Afterwards, one may change the history.
 __device__ double median_of(const History& history) {
   __shared__ double median;
-  for (int i = static_cast<int>(threadIdx.x); i < history.size; i += kThreads) {
+  const bool is_full = *history.added >= history.size;
+  for (int i = static_cast<int>(threadIdx.x); is_full && i < history.size; i += kThreads) {
     const double norm = history.norms[i];
     int before = 0;
     for (int j = 0; j < history.size; ++j) {
@@ -31,7 +32,7 @@ __device__ double median_of(const History& history) {
     if (before == (history.size - 1) / 2) median = norm;
   }
   __syncthreads();
-  return median;
+  return is_full ? median : 0.0;
 }
 
 // A few numbers, which would take far longer to the host and back. One thread decides; the others
@@ -39,8 +40,7 @@ __device__ double median_of(const History& history) {
 __global__ void clip_scale_kernel(double step, ClipRule rule, const double* squares,
                                   const double* losses, int64_t loss_count, History history,
                                   double* record, float* grad_scale) {
-  double median = 0.0;
-  if (history.size > 0 && *history.added >= history.size) median = median_of(history);
+  const double median = history.size > 0 ? median_of(history) : 0.0;
   if (threadIdx.x != 0) return;
   if (record[StepRecord::kSkippedSteps] > static_cast<double>(rule.max_skipped_steps)) {
     return;  // an earlier step failed

@@ -20,7 +20,7 @@ namespace tessera {
 struct StepParts {
   const RunConfig& config;
   Model& model;
-  const ParameterStore& store;
+  ParameterStore& store;
   const ParallelGroups& groups;
   Arena& arena;
   const TokenBatches& batches;

@@ -106,6 +106,7 @@ std::vector<std::string> bad_documents(const StepParts& parts, int64_t step, Loa
   std::string bad(static_cast<size_t>(host.num_documents()), ' ');
   for (int64_t d = 0; d < host.num_documents(); ++d) {
     parts.arena.reset();
+    parts.store.invalidate_grads();  // otherwise those of the documents before count
     watch.reset();
     const DocumentBatch document(host, device, d);
     const NotFiniteWatch::Scope scope(watch);
