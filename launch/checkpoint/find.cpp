@@ -42,8 +42,10 @@ fs::path ending_in_name(const fs::path& path) {
 }
 
 std::optional<fs::path> newest_whole_in(const fs::path& checkpoints,
-                                        const ReportSkipped& report_skipped) {
+                                        const ReportSkipped& report_skipped,
+                                        int64_t before_step = INT64_MAX) {
   for (const StepFolder& folder : candidates(checkpoints)) {
+    if (folder.step >= before_step) continue;
     const VerifyReport report = verify_checkpoint(folder.path);
     if (report.whole()) return folder.path;
     if (report_skipped) report_skipped(to_string(report));
@@ -54,17 +56,18 @@ std::optional<fs::path> newest_whole_in(const fs::path& checkpoints,
 }  // namespace
 
 std::optional<fs::path> newest_intact_checkpoint(const fs::path& run_dir,
-                                                 const ReportSkipped& report_skipped) {
-  return newest_whole_in(checkpoints_folder(run_dir), report_skipped);
+                                                 const ReportSkipped& report_skipped,
+                                                 int64_t before_step) {
+  return newest_whole_in(checkpoints_folder(run_dir), report_skipped, before_step);
 }
 
 std::optional<fs::path> newest_intact_checkpoint(const fs::path& run_dir,
                                                  const ReportSkipped& report_skipped,
-                                                 Communicator& world) {
+                                                 Communicator& world, int64_t before_step) {
   std::string name;
   all_or_none(world, [&] {
     if (world.rank() != 0) return;
-    const auto found = newest_intact_checkpoint(run_dir, report_skipped);
+    const auto found = newest_intact_checkpoint(run_dir, report_skipped, before_step);
     if (found) name = found->filename().string();
   });
   name = broadcast_string(world, name, 0);

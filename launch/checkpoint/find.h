@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -12,16 +13,18 @@ namespace tessera {
 /// Receives a line for each skipped checkpoint: which one, and why.
 using ReportSkipped = std::function<void(std::string)>;
 
-/// The folder of a run's newest checkpoint that verifies; nullopt if there is none. It may be a
-/// hidden folder left by an interrupted replacement, which stays hidden until the next save. Reads
-/// every byte of the result. Changes nothing.
+/// The folder of a run's newest checkpoint before `before_step` that verifies; nullopt if there is
+/// none. It may be a hidden folder left by an interrupted replacement, which stays hidden until the
+/// next save. Reads every byte of the result. Changes nothing.
 std::optional<std::filesystem::path> newest_intact_checkpoint(const std::filesystem::path& run_dir,
-                                                              const ReportSkipped& report_skipped);
+                                                              const ReportSkipped& report_skipped,
+                                                              int64_t before_step = INT64_MAX);
 
 /// The same result on every rank: only rank 0 searches and reports. Collective.
 std::optional<std::filesystem::path> newest_intact_checkpoint(const std::filesystem::path& run_dir,
                                                               const ReportSkipped& report_skipped,
-                                                              Communicator& world);
+                                                              Communicator& world,
+                                                              int64_t before_step = INT64_MAX);
 
 /// Prints such a line on stderr as a warning.
 void warn_of_skipped(const std::string& line);

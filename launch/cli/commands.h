@@ -90,6 +90,12 @@ void add_verify_command(CLI::App& app);
 /// ended.
 void add_status_command(CLI::App& app);
 
+/// Adds `replay`, which computes a step of a run again and prints losses of its documents and norms
+/// of its layers, on the ranks started by mpirun:
+///
+///     tessera replay RUN --step STEP [--json]
+void add_replay_command(CLI::App& app, int& exit_code);
+
 /// Adds `supervise`, which runs a command that trains and starts it again if it fails:
 ///
 ///     tessera supervise [--max-restarts-without-progress N] [--delay SECONDS] [--max-delay SECONDS]

@@ -92,7 +92,10 @@ struct TrainSection {
   Recompute recompute = Recompute::none;
   CudaGraph cuda_graph = CudaGraph::automatic;
   bool cudnn_dropout = false;           ///< attention dropout may be cuDNN's
-  int64_t max_skipped_steps = 0;        ///< steps that are not finite
+  int64_t max_skipped_steps = 0;        ///< steps that are not finite, or spikes
+  int64_t max_rollbacks = 0;            ///< to the last checkpoint, when no step may be skipped
+  double spike_factor = 0.0;            ///< of the median gradient norm; 0: no step is a spike
+  int64_t spike_window = 100;           ///< steps whose norms have this median
   int64_t check_replicas_interval = 0;  ///< steps; 0: never
 
   bool operator==(const TrainSection&) const = default;

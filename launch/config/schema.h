@@ -56,6 +56,7 @@ concept MaybeConst = std::same_as<std::remove_const_t<T>, Section>;
 inline constexpr int64_t kMaxSteps = 1'000'000'000;
 inline constexpr int64_t kMaxSequences = 100'000'000;
 inline constexpr int64_t kMaxWidth = 1'000'000;
+inline constexpr int64_t kMaxSpikeWindow = 1000;
 
 template <MaybeConst<RunSection> Section>
 void describe(Section& run, auto& field) {
@@ -515,9 +516,23 @@ void describe(Section& train, auto& field) {
         "their bits. An error without a GPU or without cuDNN.");
   field(
       "max_skipped_steps", train.max_skipped_steps, IntegerIn{0, kMaxSteps},
-      "How many steps of the run may have a loss or gradient that is NaN or infinite. Such a step "
-      "changes neither weights nor AdamW's moments, on all ranks alike, and is reported; resumed "
-      "runs count on. The next one ends the run, and so does the first if this is 0.");
+      "How many steps of the run may have a loss or gradient that is NaN or infinite, or be a "
+      "spike (`spike_factor`). Such a step changes neither weights nor AdamW's moments, on all "
+      "ranks alike, and is reported; resumed runs count on. The next one ends the run, and so does "
+      "the first if this is 0.");
+  field("max_rollbacks", train.max_rollbacks, IntegerIn{0, kMaxSteps},
+        "How often the run, instead of ending because no more steps may be skipped, goes back to "
+        "its newest checkpoint and continues with the samples after the bad step: those since the "
+        "checkpoint are left out, on all ranks alike. It saves the checkpoint again with the new "
+        "position, so that resumed runs count on. Needs `checkpoint.interval`.");
+  field("spike_factor", train.spike_factor, NumberIn{0.0, 1e6},
+        "A step is a spike, and is skipped, if its gradient norm before clipping is more than this "
+        "many times the median of the last `spike_window` steps that were not skipped. Common "
+        "values are 3 to 10. No step is a spike before that many steps. 0 looks for no spikes; "
+        "other values are at least 1.");
+  field("spike_window", train.spike_window, IntegerIn{1, kMaxSpikeWindow},
+        "With `spike_factor`: how many gradient norms have the median. Checkpoints keep them, so "
+        "that a resumed run decides alike.");
   field("check_replicas_interval", train.check_replicas_interval, IntegerIn{0, kMaxSteps},
         "Steps after which ranks compare checksums of the weights that they must have in common: "
         "data ranks those of their shard, tensor ranks replicated ones. A run also compares them "

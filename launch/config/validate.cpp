@@ -167,6 +167,21 @@ void check_schedule(const RunConfig& config) {
           optimizer.warmup_steps, optimizer.decay_steps, config.train.steps);
 }
 
+void check_bad_steps(const RunConfig& config) {
+  const TrainSection& train = config.train;
+  require(
+      train.max_rollbacks == 0 || config.checkpoint.interval > 0,
+      "train.max_rollbacks is {}, but checkpoint.interval is 0, so there is no checkpoint to go "
+      "back to: set checkpoint.interval to a number of steps, or train.max_rollbacks to 0",
+      train.max_rollbacks);
+  require(train.spike_factor == 0.0 || train.spike_factor >= 1.0,
+          "train.spike_factor is {}, but below 1 half of all steps would be spikes: choose 1 or "
+          "more, such as 5, or 0 for none",
+          train.spike_factor);
+  require_default(train.spike_factor > 0.0 || train.spike_window == TrainSection().spike_window,
+                  "train.spike_window", "train.spike_factor is 0");
+}
+
 void check_backend(const RunConfig& config) {
   require(config.parallel.backend != Backend::nccl || config.run.device != DeviceChoice::cpu,
           "parallel.backend is nccl, but run.device is cpu: NCCL connects GPUs, so choose auto or "
@@ -233,6 +248,7 @@ void validate(const RunConfig& config, int world_size) {
   if (!broken.empty()) throw Error(broken.front().message);
   check_data(config);
   check_schedule(config);
+  check_bad_steps(config);
   check_backend(config);
   check_precision(config);
   check_cudnn_dropout(config);

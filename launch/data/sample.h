@@ -1,7 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
+
+#include "core/range.h"
 
 namespace tessera {
 
@@ -34,6 +37,17 @@ struct Sample {
   }
 };
 
+/// Where the text of one of a sample's documents is from.
+struct TextOrigin {
+  int64_t document = 0;  ///< of the sample, from 0
+  std::string path;      ///< of a dataset's files, without extension, or of a file of texts
+  const char* unit;      ///< of what the file has many: "document", "text"
+  Range numbers;         ///< which of them, from 0
+};
+
+/// "documents 3 to 5 of data/corpus"; numbers count from 0.
+std::string to_string(const TextOrigin& origin);
+
 /// A fixed number of samples. A sample may change with the epoch, but is the same on every rank.
 /// Reading is thread-safe.
 class Dataset {
@@ -52,6 +66,11 @@ class Dataset {
   /// Overwrites `out` with `sample` as in `epoch` (from 0). Throws, naming file and position, if
   /// the data is damaged.
   virtual void fill(int64_t sample, int64_t epoch, Sample& out) const = 0;
+
+  /// Where the texts of a sample, which must exist, are from. Empty if the dataset does not know.
+  virtual std::vector<TextOrigin> origins(int64_t /*sample*/, int64_t /*epoch*/) const {
+    return {};
+  }
 
   /// Hints that fill() will soon be called for a sample, which must exist, so that the system can
   /// prefetch its text. Blocks only if the disk's request queue is full.

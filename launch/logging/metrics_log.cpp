@@ -74,6 +74,31 @@ void MetricsLog::step(const StepResult& result, int64_t run_tokens, const Speed&
   write(line);
 }
 
+namespace {
+
+Json fields_of(const BadStep& bad) {
+  Json line = {{"step", bad.step},
+               {"bad_step", bad.reason},
+               {"grad_norm", bad.grad_norm},
+               {"skipped_steps", bad.skipped_steps},
+               {"samples", bad.samples}};
+  if (bad.median > 0.0) line["median"] = bad.median;
+  if (bad.diagnosis.is_object()) line.update(bad.diagnosis);
+  return line;
+}
+
+}  // namespace
+
+void MetricsLog::bad_step(const BadStep& bad) { write(fields_of(bad)); }
+
+void MetricsLog::rolled_back(int64_t step, const BadStep& failed, int64_t rollbacks) {
+  Json line = fields_of(failed);
+  line["failed_step"] = failed.step;
+  line["step"] = step;
+  line["rollbacks"] = rollbacks;
+  write(line);
+}
+
 void MetricsLog::evaluation(int64_t step, const Evaluation& found) {
   Json line = {{"step", step}, {"eval_loss", found.losses.total()}};
   if (found.counts.token_targets > 0) {

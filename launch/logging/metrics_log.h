@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-/// RUN/metrics.jsonl: one JSON object per line. There are three kinds of lines.
+/// RUN/metrics.jsonl: one JSON object per line. There are five kinds of lines.
 ///
 /// Steps: step, loss, grad_norm, lr, tokens (of the run so far, without padding),
 /// tokens_per_second, padded_tokens_per_second, step_ms, data_wait_seconds (since the previous
@@ -24,6 +24,14 @@ namespace tessera {
 /// Checkpoints: step, save_seconds (how long training waited) and save_background_seconds (work in
 /// the background). They may follow lines of later steps.
 ///
+/// Steps that changed no weight, because they were not finite or spikes: step, bad_step (the
+/// reason, see BadStep), grad_norm, skipped_steps (so far), samples (numbers of the global batch's
+/// samples in the training data); of a spike, the median that it was compared with; of others, if
+/// they were computed again, the fields of StepDiagnosis.
+///
+/// Rollbacks: step (of the checkpoint), rollbacks (so far), and the fields of the step that failed,
+/// whose number is failed_step. Later lines of the steps that were left behind are removed.
+///
 /// A number that is not finite is written as null. Lines that cannot be written, as on a full disk,
 /// are kept and written before the next one.
 class MetricsLog {
@@ -34,6 +42,9 @@ class MetricsLog {
 
   void step(const StepResult& result, int64_t run_tokens, const Speed& speed,
             const std::optional<SlowestRank>& slowest = {});
+  void bad_step(const BadStep& bad);
+  /// To the checkpoint of `step`, after `failed`.
+  void rolled_back(int64_t step, const BadStep& failed, int64_t rollbacks);
   void evaluation(int64_t step, const Evaluation& found);
   void saved(const SavedCheckpoint& saved);
 

@@ -17,7 +17,8 @@ constexpr ExitCodeMeaning kExitCodes[] = {
      "Training data, a checkpoint or a tokenizer is missing, damaged or different between hosts",
      "starts again: a file system may be back soon"},
     {ExitCode::not_finite, false, "not finite",
-     "A loss, gradient or weight is NaN or infinite, and the configuration does not allow it",
+     "A loss, gradient or weight is NaN or infinite, or a gradient norm a spike, and the "
+     "configuration does not allow it",
      "ends: a repeated run has the same bits"},
     {ExitCode::output, true, "output",
      "A checkpoint, metrics.jsonl or run.dir cannot be written, as on a full disk", "starts again"},

@@ -42,12 +42,20 @@ TrainStep::Loaded TrainStep::run(int64_t step, MicroBatchSource& batches) {
   if (recorder != nullptr) recorder->begin_step(step + 1);
   const Loaded loaded = load(batches);
   round_values(step);
-  forward_and_backward(step, batches, loaded.counts);
+  forward_and_backward(step, batches, runner_, loaded.counts);
   const LossSums sums{sums_.tensor};
   update_.reduce(sums, arena_);
   update_.apply(step, learning_rate(config_.optimizer, step, config_.train.steps), sums);
   if (recorder != nullptr) recorder->end_step();
   return loaded;
+}
+
+void TrainStep::compute_gradients(int64_t step, MicroBatchSource& batches,
+                                  MicroStepRunner& runner) {
+  const Loaded loaded = load(batches);
+  round_values(step);
+  forward_and_backward(step, batches, runner, loaded.counts);
+  update_.reduce({sums_.tensor}, arena_);
 }
 
 // Data ranks read different samples, so a damaged one, or a slow disk, may affect a single rank.
@@ -74,18 +82,18 @@ TrainStep::Loaded TrainStep::load(MicroBatchSource& batches) const {
 }
 
 void TrainStep::forward_and_backward(int64_t step, MicroBatchSource& batches,
-                                     const TargetCounts& counts) {
+                                     MicroStepRunner& runner, const TargetCounts& counts) {
   const LossWeights weights = {one_over(counts.token_targets), one_over(counts.document_targets)};
   store_.invalidate_grads();  // the first product that adds to a gradient overwrites it
   fill(sums_.tensor, 0.0);
   FlightRecorder* recorder = FlightRecorder::current();
   if (contrastive_) {
-    embed_and_backward(step, batches, counts);
+    embed_and_backward(step, batches, runner, counts);
   } else {
     for (int64_t i = 0; i < batches.size(); ++i) {
       if (recorder != nullptr) recorder->begin_micro_batch(i + 1, batches.size());
       arena_.reset();
-      runner_.run(context_of(step, batches, i), batches.batch(i), weights, {sums_.tensor});
+      runner.run(context_of(step, batches, i), batches.batch(i), weights, {sums_.tensor});
     }
   }
   if (recorder != nullptr) recorder->end_micro_batches();
@@ -105,7 +113,7 @@ StepContext TrainStep::context_of(int64_t step, const MicroBatchSource& batches,
   return ctx;
 }
 
-void TrainStep::embed_and_backward(int64_t step, MicroBatchSource& batches,
+void TrainStep::embed_and_backward(int64_t step, MicroBatchSource& batches, MicroStepRunner& runner,
                                    const TargetCounts& counts) {
   arena_.reset();
   const Communicator& dp = *groups_.dp;
@@ -124,7 +132,7 @@ void TrainStep::embed_and_backward(int64_t step, MicroBatchSource& batches,
   const auto embed = [&](int64_t i) {
     if (recorder != nullptr) recorder->begin_micro_batch(i + 1, batches.size());
     const TokenBatch batch = batches.batch(i);
-    const Tensor found = runner_.embed(context_of(step, batches, i), batch, length);
+    const Tensor found = runner.embed(context_of(step, batches, i), batch, length);
     copy(found, rows_of(embeddings, i));
     return batch;
   };
@@ -138,7 +146,7 @@ void TrainStep::embed_and_backward(int64_t step, MicroBatchSource& batches,
   if (batches.size() == 1) {  // nothing is computed twice
     const TokenBatch batch = embed(0);
     compare();
-    return runner_.embed_backward(context_of(step, batches, 0), batch, rows_of(gradient, 0));
+    return runner.embed_backward(context_of(step, batches, 0), batch, rows_of(gradient, 0));
   }
   for (int64_t i = 0; i < batches.size(); ++i) {
     const Arena::Scope scope(arena_);
@@ -148,7 +156,7 @@ void TrainStep::embed_and_backward(int64_t step, MicroBatchSource& batches,
   for (int64_t i = 0; i < batches.size(); ++i) {
     const Arena::Scope scope(arena_);
     const TokenBatch batch = embed(i);
-    runner_.embed_backward(context_of(step, batches, i), batch, rows_of(gradient, i));
+    runner.embed_backward(context_of(step, batches, i), batch, rows_of(gradient, i));
   }
 }
 
@@ -165,9 +173,9 @@ void TrainStep::round_values(int64_t steps_done) {
   values_are_rounded_ = true;
 }
 
-void TrainStep::reset(int64_t skipped_steps) {
+void TrainStep::reset(const ClipState& before) {
   values_are_rounded_ = false;
-  update_.clip().reset(skipped_steps);
+  update_.clip().reset(before);
 }
 
 BatchShare batch_share(const BatchSection& batch, int data_ranks) {

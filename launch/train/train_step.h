@@ -74,9 +74,20 @@ class TrainStep {
   /// Collective.
   void round_values(int64_t steps_done);
 
-  /// Call it after loading or initializing weights: forgets all steps and failures, but counts the
-  /// steps that were skipped before.
-  void reset(int64_t skipped_steps = 0);
+  /// Call it after loading or initializing weights: forgets all steps and failures except for those
+  /// of `before`.
+  void reset(const ClipState& before = {});
+
+  /// Computes losses and gradients of a step again with another runner, and sums the gradients, but
+  /// changes no weight and records nothing. The same bits as in run() if `batches`, the weights and
+  /// the runner's results are the same. Throws like run(). Collective over the world.
+  void compute_gradients(int64_t step, MicroBatchSource& batches, MicroStepRunner& runner);
+
+  /// The context of micro-batch i of a step.
+  StepContext context_of(int64_t step, const MicroBatchSource& batches, int64_t i) const;
+
+  /// What of the past decides whether a step is skipped. Waits for the device.
+  ClipState clip_state() { return update_.clip().state(); }
 
   /// Bytes of gradients that are reduced in bf16.
   size_t gradient_copy_bytes() const { return update_.gradient_copy_bytes(); }
@@ -87,13 +98,14 @@ class TrainStep {
 
  private:
   Loaded load(MicroBatchSource& batches) const;
-  void forward_and_backward(int64_t step, MicroBatchSource& batches, const TargetCounts& counts);
+  void forward_and_backward(int64_t step, MicroBatchSource& batches, MicroStepRunner& runner,
+                            const TargetCounts& counts);
   /// Of an embedding head, whose loss compares the texts of the global batch. With several
   /// micro-batches, embeds all of them without keeping activations, and then each again for its
   /// backward pass (Gao et al., "Scaling Deep Contrastive Learning Batch Size under Memory Limited
   /// Setup", 2021). Dropout draws the same numbers both times, so the gradients are exact.
-  void embed_and_backward(int64_t step, MicroBatchSource& batches, const TargetCounts& counts);
-  StepContext context_of(int64_t step, const MicroBatchSource& batches, int64_t i) const;
+  void embed_and_backward(int64_t step, MicroBatchSource& batches, MicroStepRunner& runner,
+                          const TargetCounts& counts);
   void require_all_gradients() const;
 
   RunConfig config_;

@@ -17,6 +17,7 @@
 #include "launch/config/label_names.h"
 #include "launch/config/values/source_text.h"
 #include "launch/metrics/model_flops.h"
+#include "launch/train/diagnosis/step_diagnosis.h"
 #include "launch/train/evaluation_pass.h"
 #include "launch/train/memory/gpu_memory_check.h"
 #include "launch/train/optimizer/lr_schedule.h"
@@ -54,8 +55,12 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 /// Key in a checkpoint's extra data: the tokens of the run so far, without padding.
 constexpr const char* kTokensKey = "tokens";
-/// The same for the steps that were skipped because they were not finite.
+/// The same for the steps that were skipped.
 constexpr const char* kSkippedKey = "skipped_steps";
+/// Rollbacks so far.
+constexpr const char* kRollbacksKey = "rollbacks";
+/// Norms that later ones are compared with.
+constexpr const char* kNormsKey = "gradient_norms";
 
 /// A count in the extra data; 0 if it has none, as after an import.
 int64_t count_in(const Json& extra, const char* key) {
@@ -63,15 +68,18 @@ int64_t count_in(const Json& extra, const char* key) {
   return counted ? extra[key].get<int64_t>() : 0;
 }
 
-/// "loss" or "gradient norm", and "NaN" or "infinite", of a step; nullopt if both are finite.
-std::optional<std::pair<std::string_view, std::string_view>> not_finite(const StepRecord& record) {
-  const auto losses = record.losses().span<double>();
-  const double loss = std::accumulate(losses.begin(), losses.end(), 0.0);
-  const double norm = record.norm().span<double>()[0];
-  if (std::isfinite(loss) && std::isfinite(norm)) return std::nullopt;
-  const bool of_loss = !std::isfinite(loss);
-  return std::pair(of_loss ? "loss" : "gradient norm",
-                   std::isnan(of_loss ? loss : norm) ? "NaN" : "infinite");
+/// The gradient norms of the last steps in the extra data.
+std::vector<double> norms_in(const Json& extra) {
+  std::vector<double> norms;
+  if (!extra.contains(kNormsKey) || !extra[kNormsKey].is_array()) return norms;
+  for (const Json& norm : extra[kNormsKey]) {
+    if (norm.is_number()) norms.push_back(norm.get<double>());
+  }
+  return norms;
+}
+
+int64_t skipped_steps_in(const StepRecord& record) {
+  return static_cast<int64_t>(record.skipped_steps().span<double>()[0]);
 }
 
 }  // namespace
@@ -110,16 +118,33 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
 void Trainer::initialize() {
   load_first_step(0, 0);
   store_.initialize(static_cast<uint64_t>(config_.run.seed));
-  start_at(0, 0, 0, 0);
+  start_at(0, 0, 0, {});
+  rollbacks_ = 0;
 }
 
 void Trainer::restore(Checkpoint& checkpoint) {
-  const int64_t samples = checkpoint.manifest().samples;
+  restore_at(checkpoint, checkpoint.manifest().samples);
+}
+
+void Trainer::roll_back(Checkpoint& checkpoint) {
+  require(failed_step_.has_value(), "no step has failed, so there is no reason to roll back");
+  const int64_t before = rollbacks_;
+  restore_at(checkpoint, first_place(failed_step_->step + 1));
+  rollbacks_ = std::max(before, rollbacks_) + 1;
+}
+
+void Trainer::restore_at(Checkpoint& checkpoint, int64_t samples) {
+  const Json& extra = checkpoint.manifest().extra;
+  const ClipState before = {count_in(extra, kSkippedKey), norms_in(extra)};
+  const int64_t most = config_.train.max_skipped_steps;
+  require(before.skipped_steps <= most,
+          "the run has skipped {} steps until {}, but train.max_skipped_steps is {}: choose {} or "
+          "more",
+          before.skipped_steps, checkpoint.path().string(), most, before.skipped_steps);
   load_first_step(checkpoint.manifest().step, samples);
   load_training_state(checkpoint, store_);
-  const Json& extra = checkpoint.manifest().extra;
-  start_at(checkpoint.manifest().step, samples, count_in(extra, kTokensKey),
-           count_in(extra, kSkippedKey));
+  start_at(checkpoint.manifest().step, samples, count_in(extra, kTokensKey), before);
+  rollbacks_ = count_in(extra, kRollbacksKey);
 }
 
 std::string Trainer::start_from(Checkpoint& checkpoint) {
@@ -142,12 +167,13 @@ std::optional<std::string> Trainer::tune_products() {
   return agree_on_algorithms(products_of_step(config_, groups_), scratch, groups_.world);
 }
 
-void Trainer::start_at(int64_t step, int64_t samples, int64_t tokens, int64_t skipped_steps) {
+void Trainer::start_at(int64_t step, int64_t samples, int64_t tokens, const ClipState& before) {
   steps_done_ = step;
   samples_ = samples;
   tokens_ = tokens;
-  said_skipped_ = skipped_steps;
-  train_step_->reset(skipped_steps);
+  said_skipped_ = described_skipped_ = before.skipped_steps;
+  failed_step_.reset();
+  train_step_->reset(before);
   since_result_ = {};
 }
 
@@ -207,7 +233,56 @@ TokenBatch Trainer::batch(int64_t i) {
 
 StepResult Trainer::result() {
   require_finite_steps();
-  return local_result();
+  const StepRecord& record = train_step_->record();
+  const int64_t skipped = skipped_steps_in(record);
+  if (skipped == described_skipped_) return local_result();
+  described_skipped_ = skipped;
+  const auto step = static_cast<int64_t>(record.last_skipped_step().span<double>()[0]);
+  const auto last = reason_of_last_step(record, config_.train);
+  const BadReason reason =
+      step == steps_done_ && last ? *last : reason_of_skipped_step(record, config_.train);
+  StepResult result = local_result();
+  result.bad_step = describe_bad_step(step, reason);
+  for (const std::string& sentence : {result.bad_step->text, result.bad_step->hint}) {
+    if (!sentence.empty()) result.note += (result.note.empty() ? "" : ". ") + sentence;
+  }
+  return result;
+}
+
+StepParts Trainer::parts() {
+  return {config_, *model_, store_, groups_, arena_, batches_, device_batch_, *train_step_};
+}
+
+int64_t Trainer::first_place(int64_t step) const {
+  return samples_ + (step - 1 - steps_done_) * config_.batch.global;
+}
+
+// Until the run fails, later steps may have changed the weights; afterwards, none does.
+BadStep Trainer::describe_bad_step(int64_t step, const BadReason& reason) {
+  const StepRecord& record = train_step_->record();
+  BadStep bad;
+  bad.step = step;
+  bad.reason = reason.name();
+  bad.what = fmt::format("the {} of step {} is {}", reason.subject, step, reason.predicate);
+  bad.grad_norm = record.last_skipped_norm().span<double>()[0];
+  if (reason.is_spike) bad.median = record.last_skipped_median().span<double>()[0];
+  bad.skipped_steps = skipped_steps_in(record);
+  const int64_t first = first_place(step);
+  for (int64_t row = 0; row < config_.batch.global; ++row) {
+    bad.samples.push_back(batches_.train_sample_at(first + row));
+  }
+  const bool has_same_weights =
+      step == steps_done_ || bad.skipped_steps > config_.train.max_skipped_steps;
+  if (!reason.is_spike && has_same_weights) {
+    const StepDiagnosis diagnosis = diagnose_step(parts(), step - 1, first);
+    bad.diagnosis = diagnosis.json();
+    bad.text = diagnosis.text();
+  } else {
+    bad.hint = fmt::format("`tessera replay {} --step {}` shows the losses of its documents{}",
+                           config_.run.dir, step,
+                           reason.is_spike ? "" : " and the first tensor that was not finite");
+  }
+  return bad;
 }
 
 StepResult Trainer::local_result() {
@@ -227,7 +302,7 @@ StepResult Trainer::local_result() {
   result.flops = since_result_.flops;
   result.seconds = elapsed.count();
   result.data_wait_seconds = since_result_.data_wait_seconds;
-  result.skipped_steps = static_cast<int64_t>(record.skipped_steps().span<double>()[0]);
+  result.skipped_steps = skipped_steps_in(record);
   result.note = take_note();
   add_skipped_steps(record, result);
   since_result_ = {};
@@ -251,14 +326,15 @@ void Trainer::add_skipped_steps(const StepRecord& record, StepResult& result) {
   said_skipped_ = result.skipped_steps;
   if (more == 0) return;
   const auto last = static_cast<int64_t>(record.last_skipped_step().span<double>()[0]);
-  const auto what = last == result.step ? not_finite(record) : std::nullopt;
+  const auto reason = last == result.step ? reason_of_last_step(record, config_.train)
+                                          : reason_of_skipped_step(record, config_.train);
   if (!result.note.empty()) result.note += ". ";
-  result.note += fmt::format("{} skipped, because {}: {} of at most {} (train.max_skipped_steps)",
-                             more == 1 ? fmt::format("Step {} was", last)
-                                       : fmt::format("{} steps up to step {} were", more, last),
-                             what ? fmt::format("its {} was {}", what->first, what->second)
-                                  : "a loss or gradient was NaN or infinite",
-                             result.skipped_steps, config_.train.max_skipped_steps);
+  result.note +=
+      fmt::format("{} skipped, because {} {} was {}: {} of at most {} (train.max_skipped_steps)",
+                  more == 1 ? fmt::format("Step {} was", last)
+                            : fmt::format("{} steps up to step {} were", more, last),
+                  more == 1 ? "its" : "the last one's", reason->subject, reason->predicate,
+                  result.skipped_steps, config_.train.max_skipped_steps);
 }
 
 Evaluation Trainer::evaluate() {
@@ -307,10 +383,10 @@ SaveRequest Trainer::save_request(const SaveObserver& observer) {
                    {"train_samples", batches_.num_train_samples()},
                    {kTrainPartsKey, train_parts_json(train_parts_)},
                    {kTokensKey, tokens_}};
-  if (config_.train.max_skipped_steps > 0) {
-    request.extra[kSkippedKey] =
-        static_cast<int64_t>(train_step_->record().skipped_steps().span<double>()[0]);
-  }
+  const ClipState clip = train_step_->clip_state();
+  if (config_.train.max_skipped_steps > 0) request.extra[kSkippedKey] = clip.skipped_steps;
+  if (rollbacks_ > 0) request.extra[kRollbacksKey] = rollbacks_;
+  if (!clip.norms.empty()) request.extra[kNormsKey] = clip.norms;
   if (batch_shape(1, config_).hides_targets) request.extra[kHidesTargetsKey] = true;
   if (config_.data.labels) request.extra[kLabelsKey] = *config_.data.labels;
   if (tokenizer_) request.attachments = {{kTokenizerAttachment, tokenizer_attachment(*tokenizer_)}};
@@ -323,19 +399,19 @@ SaveRequest Trainer::save_request(const SaveObserver& observer) {
 // The record is the same on all ranks.
 void Trainer::require_finite_steps() {
   const StepRecord& record = train_step_->record();
-  const auto skipped_steps = static_cast<int64_t>(record.skipped_steps().span<double>()[0]);
   const int64_t most = config_.train.max_skipped_steps;
-  if (skipped_steps <= most) return;
-  const auto what = not_finite(record);
-  const std::string earlier =
-      most == 0 ? "" : fmt::format(", and train.max_skipped_steps allows no more than {}", most);
+  if (skipped_steps_in(record) <= most) return;
+  const auto step = static_cast<int64_t>(record.step().span<double>()[0]);
+  const auto reason = reason_of_last_step(record, config_.train);
+  if (!failed_step_) failed_step_ = describe_bad_step(step, reason.value());
   throw SharedError(
       fmt::format(
-          "the {} of step {} is {}{}: training stops before it changes a weight. Checkpoints "
-          "are unchanged; resume from an earlier step with a smaller optimizer.lr, or "
-          "with optimizer.grad_clip",
-          what ? what->first : "loss", static_cast<int64_t>(record.step().span<double>()[0]),
-          what ? what->second : "not finite", earlier),
+          "{}{}: training stops before it changes a weight. {}{}. Checkpoints are unchanged; "
+          "resume from an earlier step with a smaller optimizer.lr, or with optimizer.grad_clip",
+          failed_step_->what,
+          most == 0 ? ""
+                    : fmt::format(", and train.max_skipped_steps allows no more than {}", most),
+          failed_step_->text, failed_step_->hint),
       ExitCode::not_finite);
 }
 

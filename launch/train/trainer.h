@@ -21,6 +21,8 @@
 #include "launch/metrics/evaluation.h"
 #include "launch/metrics/step_result.h"
 #include "launch/tokenizers/tokenizer.h"
+#include "launch/train/diagnosis/bad_reason.h"
+#include "launch/train/diagnosis/loaded_step.h"
 #include "launch/train/memory/memory_plan.h"
 #include "launch/train/micro_steps.h"
 #include "launch/train/replica_check.h"
@@ -46,6 +48,12 @@ class Trainer : private MicroBatchSource {
   /// Resumes from the checkpoint.
   void restore(Checkpoint& checkpoint);
 
+  /// Like restore(), from a checkpoint of this run before failed_step(), but continues with the
+  /// samples after that step, and counts a rollback.
+  void roll_back(Checkpoint& checkpoint);
+  /// Rollbacks of the whole run.
+  int64_t rollbacks() const { return rollbacks_; }
+
   /// Uses the checkpoint's weights as initial ones, at step 0. Heads that the checkpoint lacks, or
   /// has for other labels, are initialized; heads that only the checkpoint has are dropped. Returns
   /// a sentence that names them, or "".
@@ -57,19 +65,28 @@ class Trainer : private MicroBatchSource {
   std::optional<std::string> tune_products();
 
   /// Enqueues one optimizer step without waiting for it, and loads the next step's data meanwhile.
-  /// Throws on all ranks if a sample is damaged. If the loss or a gradient is not finite, this step
-  /// changes no weight. If train.max_skipped_steps allows no more of these, later ones do not
-  /// either, and the next result(), evaluate() or save() throws.
+  /// Throws on all ranks if a sample is damaged. If the loss or a gradient is not finite, or its
+  /// norm is a spike, this step changes no weight. If train.max_skipped_steps allows no more of
+  /// these, later ones do not either, and the next result(), evaluate() or save() throws.
   /// Steps that train.check_replicas_interval divides end with check_replicas().
   void step();
 
   /// Returns the work since the last result, which must be at least one step. Waits for the device.
-  /// Throws, naming the step, if a loss or a gradient was not finite.
+  /// If a step was skipped, says where it was not finite, for which it is computed again unless
+  /// later steps have changed the weights. Throws, saying the same, if no more may be skipped.
   StepResult result();
 
-  /// Like result(), but on one rank alone and not collective. Leaves an error to the next
-  /// collective call.
+  /// Like result(), but on one rank alone and not collective. Leaves an error, and what is known of
+  /// a skipped step, to the next collective call.
   StepResult local_result();
+
+  /// Why the last step changed no weight; nullopt if it did. Waits for the device.
+  std::optional<BadReason> bad_reason() {
+    return reason_of_last_step(train_step_->record(), config_.train);
+  }
+
+  /// The step after which result() and others throw, once they have; null otherwise.
+  const BadStep* failed_step() const { return failed_step_ ? &*failed_step_ : nullptr; }
 
   /// Whether result() waits for the device, so that calling it after every step would cost time.
   bool results_wait() const { return !store_.device().is_cpu(); }
@@ -110,6 +127,11 @@ class Trainer : private MicroBatchSource {
   std::vector<MemoryPlan::Line> memory_in_use() const;
   const ParameterStore& parameters() const { return store_; }
 
+  /// To compute a step again. What is done with the parts must change neither weights nor moments.
+  StepParts parts();
+  /// The place in the run's order of the first sample of step number `step`, counted from 1.
+  int64_t first_place(int64_t step) const;
+
  private:
   /// The work since the last result.
   struct SinceResult {
@@ -121,7 +143,9 @@ class Trainer : private MicroBatchSource {
     double data_wait_seconds = 0.0;
   };
 
-  void start_at(int64_t step, int64_t samples, int64_t tokens, int64_t skipped_steps);
+  void start_at(int64_t step, int64_t samples, int64_t tokens, const ClipState& before);
+  /// Loads a checkpoint, to continue with the sample at this place.
+  void restore_at(Checkpoint& checkpoint, int64_t samples);
   /// Starts loading the data of the first step here, before the weights are set.
   void load_first_step(int64_t step, int64_t samples);
   // MicroBatchSource: this data rank's micro-batches of the next step.
@@ -132,6 +156,9 @@ class Trainer : private MicroBatchSource {
   TokenBatch batch(int64_t i) override;
 
   void require_finite_steps();
+  /// Describes a step that was skipped and, if it was not finite and no weight has changed since,
+  /// computes it again. Collective.
+  BadStep describe_bad_step(int64_t step, const BadReason& reason);
   /// What the user should know about the work since the last result: a sentence, or "".
   std::string take_note();
   /// Adds a sentence about steps that were skipped since the last result.
@@ -160,10 +187,13 @@ class Trainer : private MicroBatchSource {
   TargetCounts counts_;  // of the current step
   SinceResult since_result_;
   bool said_no_targets_ = false;
-  int64_t said_skipped_ = 0;  // steps
+  int64_t said_skipped_ = 0;       // steps, on this rank
+  int64_t described_skipped_ = 0;  // steps, on all ranks alike
+  std::optional<BadStep> failed_step_;
   int64_t steps_done_ = 0;
   int64_t samples_ = 0;  // the position in the global order of samples
   int64_t tokens_ = 0;
+  int64_t rollbacks_ = 0;
   std::optional<ReplicaCheck> replica_check_;  // with train.check_replicas_interval
   int64_t replicas_checked_at_ = -1;           // step
   BackgroundSave background_save_;

@@ -9,6 +9,8 @@
 #include "core/exit_code.h"
 #include "core/trace/flight_recorder.h"
 #include "core/trace/trace.h"
+#include "launch/checkpoint/checkpoint.h"
+#include "launch/checkpoint/find.h"
 #include "launch/config/config_changes.h"
 #include "launch/config/load_config.h"
 #include "launch/train/start/start.h"
@@ -72,6 +74,7 @@ ExitCode TrainingLoop::run() {
   try {
     return run_steps();
   } catch (const SharedError&) {
+    if (metrics_ && trainer_.failed_step() != nullptr) metrics_->bad_step(*trainer_.failed_step());
     finish_save_after_error();  // all ranks are here
     throw;
   } catch (const std::exception&) {
@@ -85,6 +88,49 @@ ExitCode TrainingLoop::run_steps() {
   if (FlightRecorder* recorder = FlightRecorder::current()) {
     recorder->set_phase(RunPhase::training);
   }
+  for (;;) {
+    try {
+      return run_steps_until_failure(signal);
+    } catch (const SharedError& error) {
+      const bool may_roll_back =
+          trainer_.failed_step() != nullptr && trainer_.rollbacks() < config_.train.max_rollbacks;
+      if (!may_roll_back) throw;
+      roll_back(error);
+    }
+  }
+}
+
+void TrainingLoop::roll_back(const SharedError& error) {
+  const PhaseScope phase(RunPhase::saving);
+  finish_save_after_error();
+  const BadStep failed = *trainer_.failed_step();
+  const auto newest = newest_intact_checkpoint(
+      config_.run.dir, [&](const std::string& line) { console_.warning(line); }, world_,
+      failed.step);
+  if (!newest) {
+    throw SharedError(
+        fmt::format("{}. There is no checkpoint before it to go back to", error.what()),
+        error.exit_code());
+  }
+  all_or_none(world_, [&] {
+    Checkpoint checkpoint = Checkpoint::open(*newest);
+    trainer_.roll_back(checkpoint);
+  });
+  const int64_t step = trainer_.steps_done();
+  console_.warning(fmt::format(
+      "{}: the run goes back to the checkpoint of step {} and leaves out the samples since then. "
+      "Rollback {} of at most {} (train.max_rollbacks){}",
+      failed.what, step, trainer_.rollbacks(), config_.train.max_rollbacks,
+      failed.text.empty() ? "" : ". " + failed.text));
+  log_saved(trainer_.save());
+  all_or_none(world_, [&] {
+    if (!metrics_) return;
+    metrics_ = std::make_unique<MetricsLog>(config_.run.dir, step);
+    metrics_->rolled_back(step, failed, trainer_.rollbacks());
+  });
+}
+
+ExitCode TrainingLoop::run_steps_until_failure(const StopSignal& signal) {
   while (trainer_.steps_done() < last_step_) {
     take_step();
     const int64_t step = trainer_.steps_done();
@@ -178,6 +224,7 @@ void TrainingLoop::log_step(bool needed) {
 
 void TrainingLoop::log_result(const StepResult& result, bool line_is_due) {
   if (!result.note.empty()) console_.line(result.note);
+  if (metrics_ && result.bad_step) metrics_->bad_step(*result.bad_step);
   clock_.add(result);
   const double left = clock_.seconds_left(last_step_ - result.step);
   if (line_is_due) {

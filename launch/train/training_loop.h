@@ -16,6 +16,7 @@
 #include "launch/train/trainer.h"
 #include "launch/train/walltime_limit.h"
 #include "parallel/communicators/communicator.h"
+#include "parallel/communicators/exchange.h"
 
 namespace tessera {
 
@@ -37,6 +38,11 @@ class TrainingLoop {
 
  private:
   ExitCode run_steps();
+  ExitCode run_steps_until_failure(const StopSignal& signal);
+  /// After a step that may not be skipped: continues from the newest checkpoint with the samples
+  /// after that step, and saves it again. Throws `error`, with the reason, if that is not possible.
+  /// Collective.
+  void roll_back(const SharedError& error);
   void require_metrics();
   /// Says why the run ends before its last step, and returns the exit code.
   ExitCode report_stop(StopReason reason);

@@ -33,7 +33,8 @@ StepParts::StepParts(const RunConfig& config)
   store_.allocate(kCpu, dtype, StoreFor::training);
   store_.initialize(1);
   fill(grad_scale_.tensor, 1.0);
-  clip_ = std::make_unique<GradientClip>(store_, *self_, config.optimizer.grad_clip, 0);
+  clip_ = std::make_unique<GradientClip>(store_, *self_,
+                                         ClipRule{.max_norm = config.optimizer.grad_clip});
   optimizer_ = std::make_unique<Optimizer>(config.optimizer, store_);
   attention_.scale = 1.0f / std::sqrt(static_cast<float>(model.resolved_head_dim()));
   attention_.mask = AttentionMask::make_causal();

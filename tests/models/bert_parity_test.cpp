@@ -251,7 +251,7 @@ TEST_P(BertParity, TenAdamWStepsMatch) {
     settings.eps = 1e-8;
     settings.weight_decay = 0.1;
     Optimizer optimizer(settings, model.store_);
-    GradientClip clip(model.store_, tp, /*max_norm=*/1.0, /*max_skipped_steps=*/0);
+    GradientClip clip(model.store_, tp, {.max_norm = 1.0});
     const auto losses = model.golden_.get<float>("losses");
     const auto norms = model.golden_.get<float>("grad_norms");
     for (int64_t step = 0; step < kSteps; ++step) {

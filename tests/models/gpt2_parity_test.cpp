@@ -111,7 +111,7 @@ TEST_P(Gpt2Parity, TenAdamWStepsMatch) {
     settings.eps = 1e-8;
     settings.weight_decay = 0.1;
     Optimizer optimizer(settings, golden.store_);
-    GradientClip clip(golden.store_, tp, /*max_norm=*/1.0, /*max_skipped_steps=*/0);
+    GradientClip clip(golden.store_, tp, {.max_norm = 1.0});
     const auto losses = golden.golden_.get<float>("losses");
     const auto norms = golden.golden_.get<float>("grad_norms");
     for (int64_t step = 0; step < kSteps; ++step) {

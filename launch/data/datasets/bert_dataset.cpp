@@ -51,6 +51,15 @@ void BertDataset::will_fill(int64_t sample, int64_t /*epoch*/) const {
   for (const int64_t piece : rows_.row(sample)) will_read(piece);
 }
 
+std::vector<TextOrigin> BertDataset::origins(int64_t sample, int64_t /*epoch*/) const {
+  if (!packing_) return {pieces_.origin(sample, 0)};
+  std::vector<TextOrigin> origins;
+  for (const int64_t piece : rows_.row(sample)) {
+    origins.push_back(pieces_.origin(piece, std::ssize(origins)));
+  }
+  return origins;
+}
+
 void BertDataset::append_piece(int64_t piece, int64_t epoch, Sample& out) const {
   const Range text = piece_tokens(piece);
   const size_t begin = out.tokens.size(), size = static_cast<size_t>(text.size() + kSpecials);

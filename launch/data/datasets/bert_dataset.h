@@ -46,6 +46,7 @@ class BertDataset final : public Dataset {
   /// masks.
   void fill(int64_t sample, int64_t epoch, Sample& out) const override;
   void will_fill(int64_t sample, int64_t epoch) const override;
+  std::vector<TextOrigin> origins(int64_t sample, int64_t epoch) const override;
 
   /// Returns the range of a piece in the concatenation of the dataset's sequences.
   Range piece_tokens(int64_t piece) const { return pieces_.piece(piece); }

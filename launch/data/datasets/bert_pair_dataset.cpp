@@ -7,6 +7,7 @@
 #include "core/checked.h"
 #include "core/error.h"
 #include "core/random.h"
+#include "launch/data/datasets/dataset_origins.h"
 
 namespace tessera {
 namespace {
@@ -203,6 +204,13 @@ void BertPairDataset::fill(int64_t sample, int64_t epoch, Sample& out) const {
   out.document_lengths.push_back(static_cast<int32_t>(size));
   out.labels.push_back(pair.random ? 1 : 0);
   masking_.apply(sample, epoch, 0, static_cast<int64_t>(size), out);
+}
+
+std::vector<TextOrigin> BertPairDataset::origins(int64_t sample, int64_t epoch) const {
+  const Pair pair = choose(sample, epoch);
+  const TextOrigin a = origin_of(*dataset_, pair.a, 0), b = origin_of(*dataset_, pair.b, 0);
+  if (a.numbers == b.numbers) return {a};
+  return {a, b};
 }
 
 void BertPairDataset::will_fill(int64_t sample, int64_t epoch) const {

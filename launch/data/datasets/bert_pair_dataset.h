@@ -35,6 +35,7 @@ class BertPairDataset final : public Dataset {
   /// A sample is one document with one label.
   void fill(int64_t sample, int64_t epoch, Sample& out) const override;
   void will_fill(int64_t sample, int64_t epoch) const override;
+  std::vector<TextOrigin> origins(int64_t sample, int64_t epoch) const override;
 
  private:
   /// Sentences; neither the first nor the last is empty.

@@ -207,4 +207,9 @@ void ClassificationDataset::fill(int64_t sample, int64_t /*epoch*/, Sample& out)
   texts_->fill(text_of(sample), out);
 }
 
+std::vector<TextOrigin> ClassificationDataset::origins(int64_t sample, int64_t /*epoch*/) const {
+  const int64_t text = text_of(sample);
+  return {{0, texts_->path(), "text", {text, text + 1}}};
+}
+
 }  // namespace tessera

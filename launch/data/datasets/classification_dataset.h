@@ -121,6 +121,7 @@ class ClassificationDataset final : public Dataset {
   int64_t num_samples() const override { return places_.size(); }
   int64_t seq_length() const override { return texts_->seq_length(); }
   void fill(int64_t sample, int64_t epoch, Sample& out) const override;
+  std::vector<TextOrigin> origins(int64_t sample, int64_t epoch) const override;
 
  private:
   int64_t text_of(int64_t sample) const;

@@ -5,6 +5,7 @@
 
 #include "core/checked.h"
 #include "core/error.h"
+#include "launch/data/datasets/dataset_origins.h"
 
 namespace tessera {
 
@@ -43,6 +44,10 @@ Range DocumentPieces::piece(int64_t number) const {
   const Range document = tokens_of(first_document_ + (found - first_piece_.begin()));
   const int64_t begin = document.begin + (number - *found) * most_tokens_;
   return {begin, std::min(begin + most_tokens_, document.end)};
+}
+
+TextOrigin DocumentPieces::origin(int64_t piece, int64_t document) const {
+  return origin_of(*dataset_, this->piece(piece), document);
 }
 
 std::vector<int32_t> DocumentPieces::lengths(int64_t more) const {

@@ -6,6 +6,7 @@
 
 #include "core/range.h"
 #include "launch/data/indexed/indexed_dataset.h"
+#include "launch/data/sample.h"
 
 namespace tessera {
 
@@ -25,6 +26,9 @@ class DocumentPieces {
   /// Returns the range of a piece in the concatenation of the dataset's sequences. Throws if there
   /// is no such piece. Takes time logarithmic in the number of documents.
   Range piece(int64_t number) const;
+
+  /// Where a piece is from, as a document of a sample.
+  TextOrigin origin(int64_t piece, int64_t document) const;
 
   /// Returns the length of every piece plus `more`.
   std::vector<int32_t> lengths(int64_t more = 0) const;

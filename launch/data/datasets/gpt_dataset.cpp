@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/ops/cross_entropy.h"
+#include "launch/data/datasets/dataset_origins.h"
 
 namespace tessera {
 
@@ -47,6 +48,19 @@ void GptDataset::fill(int64_t sample, int64_t /*epoch*/, Sample& out) const {
     }
     begin = end;
   }
+}
+
+std::vector<TextOrigin> GptDataset::origins(int64_t sample, int64_t /*epoch*/) const {
+  const Range tokens{range_.begin + sample * seq_length_,
+                     range_.begin + (sample + 1) * seq_length_};
+  const TextOrigin all = origin_of(*dataset_, tokens, 0);
+  if (!options_.separate_documents) return {all};
+  std::vector<TextOrigin> origins;
+  for (int64_t document = all.numbers.begin; document < all.numbers.end; ++document) {
+    if (intersect(dataset_->document_tokens(document), tokens).empty()) continue;
+    origins.push_back({std::ssize(origins), all.path, all.unit, {document, document + 1}});
+  }
+  return origins;
 }
 
 void GptDataset::will_fill(int64_t sample, int64_t /*epoch*/) const {

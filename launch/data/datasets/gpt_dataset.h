@@ -34,6 +34,7 @@ class GptDataset final : public Dataset {
   /// Throws if a token is not in the dataset's vocabulary.
   void fill(int64_t sample, int64_t epoch, Sample& out) const override;
   void will_fill(int64_t sample, int64_t epoch) const override;
+  std::vector<TextOrigin> origins(int64_t sample, int64_t epoch) const override;
 
   /// tokens, targets: seq_length each, not overlapping. Throws if a token is not in the dataset's
   /// vocabulary. Thread-safe.

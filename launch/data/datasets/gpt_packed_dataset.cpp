@@ -43,6 +43,14 @@ void GptPackedDataset::fill(int64_t sample, int64_t /*epoch*/, Sample& out) cons
   }
 }
 
+std::vector<TextOrigin> GptPackedDataset::origins(int64_t sample, int64_t /*epoch*/) const {
+  std::vector<TextOrigin> origins;
+  for (const int64_t piece : rows_.row(sample)) {
+    origins.push_back(pieces_.origin(piece, std::ssize(origins)));
+  }
+  return origins;
+}
+
 void GptPackedDataset::will_fill(int64_t sample, int64_t /*epoch*/) const {
   for (const int64_t piece : rows_.row(sample)) {
     const Range inputs = pieces_.piece(piece);

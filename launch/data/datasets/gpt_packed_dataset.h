@@ -29,6 +29,7 @@ class GptPackedDataset final : public Dataset {
   /// Throws if a token is not in the dataset's vocabulary.
   void fill(int64_t sample, int64_t epoch, Sample& out) const override;
   void will_fill(int64_t sample, int64_t epoch) const override;
+  std::vector<TextOrigin> origins(int64_t sample, int64_t epoch) const override;
 
  private:
   int64_t seq_length_;

@@ -125,6 +125,10 @@ void SpanCorruptionDataset::fill(int64_t sample, int64_t epoch, Sample& out) con
   out.document_lengths.assign(1, narrow<int32_t>(std::ssize(out.tokens)));
 }
 
+std::vector<TextOrigin> SpanCorruptionDataset::origins(int64_t sample, int64_t /*epoch*/) const {
+  return {pieces_.origin(sample, 0)};
+}
+
 void SpanCorruptionDataset::will_fill(int64_t sample, int64_t /*epoch*/) const {
   const Range text = pieces_.piece(sample);
   pieces_.dataset().will_read_tokens(text.begin, text.size());

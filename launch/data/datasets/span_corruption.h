@@ -55,6 +55,7 @@ class SpanCorruptionDataset final : public Dataset {
   int64_t seq_length() const override { return seq_length_; }
   void fill(int64_t sample, int64_t epoch, Sample& out) const override;
   void will_fill(int64_t sample, int64_t epoch) const override;
+  std::vector<TextOrigin> origins(int64_t sample, int64_t epoch) const override;
 
  private:
   int64_t seq_length_;

@@ -125,7 +125,16 @@ TextPairDataset::TextPairDataset(std::shared_ptr<const TextPairs> pairs, Range p
 void TextPairDataset::fill(int64_t sample, int64_t /*epoch*/, Sample& out) const {
   require(0 <= sample && sample < num_samples(), "{}: there is no sample {}: there are {}",
           pairs_->path(), sample, num_samples());
-  pairs_->fill(permuted(kPairOrderSeed, 0, pairs_->size(), places_.begin + sample), out);
+  pairs_->fill(pair_of(sample), out);
+}
+
+int64_t TextPairDataset::pair_of(int64_t sample) const {
+  return permuted(kPairOrderSeed, 0, pairs_->size(), places_.begin + sample);
+}
+
+std::vector<TextOrigin> TextPairDataset::origins(int64_t sample, int64_t /*epoch*/) const {
+  const int64_t pair = pair_of(sample);
+  return {{0, pairs_->path(), "pair", {pair, pair + 1}}};
 }
 
 }  // namespace tessera

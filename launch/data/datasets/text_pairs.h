@@ -95,8 +95,11 @@ class TextPairDataset final : public Dataset {
   int64_t num_samples() const override { return places_.size(); }
   int64_t seq_length() const override { return pairs_->seq_length(); }
   void fill(int64_t sample, int64_t epoch, Sample& out) const override;
+  std::vector<TextOrigin> origins(int64_t sample, int64_t epoch) const override;
 
  private:
+  int64_t pair_of(int64_t sample) const;
+
   std::shared_ptr<const TextPairs> pairs_;
   Range places_;
 };

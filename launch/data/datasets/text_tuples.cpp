@@ -75,7 +75,20 @@ TextTupleDataset::TextTupleDataset(std::shared_ptr<const TextTuples> tuples, Ran
 void TextTupleDataset::fill(int64_t sample, int64_t /*epoch*/, Sample& out) const {
   require(0 <= sample && sample < num_samples(), "{}: there is no sample {}: there are {}",
           tuples_->path(), sample, num_samples());
-  tuples_->fill(shuffled_place(tuples_->size(), places_.begin + sample), out);
+  tuples_->fill(tuple_of(sample), out);
+}
+
+int64_t TextTupleDataset::tuple_of(int64_t sample) const {
+  return shuffled_place(tuples_->size(), places_.begin + sample);
+}
+
+std::vector<TextOrigin> TextTupleDataset::origins(int64_t sample, int64_t /*epoch*/) const {
+  const int64_t tuple = tuple_of(sample);
+  std::vector<TextOrigin> origins;
+  for (int64_t text = 0; text < tuples_->texts_of_sample(); ++text) {
+    origins.push_back({text, tuples_->path(), "tuple", {tuple, tuple + 1}});
+  }
+  return origins;
 }
 
 }  // namespace tessera

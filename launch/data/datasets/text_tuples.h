@@ -69,8 +69,11 @@ class TextTupleDataset final : public Dataset {
   int64_t num_samples() const override { return places_.size(); }
   int64_t seq_length() const override { return tuples_->seq_length() * tuples_->texts_of_sample(); }
   void fill(int64_t sample, int64_t epoch, Sample& out) const override;
+  std::vector<TextOrigin> origins(int64_t sample, int64_t epoch) const override;
 
  private:
+  int64_t tuple_of(int64_t sample) const;
+
   std::shared_ptr<const TextTuples> tuples_;
   Range places_;
 };

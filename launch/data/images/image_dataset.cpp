@@ -100,10 +100,19 @@ ImageDataset::ImageDataset(std::shared_ptr<const ImageSet> images, std::string p
           places.end, images_->size());
 }
 
-void ImageDataset::fill(int64_t sample, int64_t epoch, Sample& out) const {
+int64_t ImageDataset::image_of(int64_t sample) const {
   require(0 <= sample && sample < num_samples(), "{}: there is no sample {}: there are {}", path_,
           sample, num_samples());
-  const int64_t image = shuffled_place(images_->size(), places_.begin + sample);
+  return shuffled_place(images_->size(), places_.begin + sample);
+}
+
+std::vector<TextOrigin> ImageDataset::origins(int64_t sample, int64_t /*epoch*/) const {
+  const int64_t image = image_of(sample);
+  return {{0, path_, "image", {image, image + 1}}};
+}
+
+void ImageDataset::fill(int64_t sample, int64_t epoch, Sample& out) const {
+  const int64_t image = image_of(sample);
   Pixels pixels;
   encoder_.read(*images_, image, pixels);
   augment(augmentation_, seed_, epoch, image, pixels);

@@ -49,8 +49,11 @@ class ImageDataset final : public Dataset {
   int64_t num_samples() const override { return places_.size(); }
   int64_t seq_length() const override { return encoder_.tokens(); }
   void fill(int64_t sample, int64_t epoch, Sample& out) const override;
+  std::vector<TextOrigin> origins(int64_t sample, int64_t epoch) const override;
 
  private:
+  int64_t image_of(int64_t sample) const;
+
   std::shared_ptr<const ImageSet> images_;
   std::string path_;
   ImageEncoder encoder_;

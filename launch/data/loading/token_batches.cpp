@@ -82,6 +82,10 @@ int64_t TokenBatches::train_sample_at(int64_t place) const {
   return train_->has_order() ? place % num_samples : sample_at(seed_, num_samples, place);
 }
 
+std::vector<TextOrigin> TokenBatches::train_origins_at(int64_t place) const {
+  return train_->origins(train_sample_at(place), place / train_->num_samples());
+}
+
 int64_t TokenBatches::num_eval_batches() const {
   return eval_ == nullptr ? 0 : ceil_div(eval_->num_samples(), layout_.global_batch);
 }

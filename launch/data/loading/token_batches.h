@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "core/range.h"
 #include "launch/data/loading/batch_buffers.h"
@@ -46,6 +47,12 @@ class TokenBatches {
   TokenBatch load_train(int64_t first_global_sample, int64_t micro_index,
                         BatchBuffers& buffers) const;
 
+  /// The training sample at a place of the run's order.
+  int64_t train_sample_at(int64_t place) const;
+
+  /// Where its texts are from (Dataset::origins).
+  std::vector<TextOrigin> train_origins_at(int64_t place) const;
+
   /// Asks the system to prefetch what load_train() will read for all micro-batches of this step.
   void will_load_train(int64_t first_global_sample) const;
 
@@ -63,9 +70,6 @@ class TokenBatches {
  private:
   /// Returns the rows of the global batch in all of this rank's micro-batches.
   Range all_rows() const;
-  /// Returns the training sample at a place of the run's order.
-  int64_t train_sample_at(int64_t place) const;
-
   std::shared_ptr<const Dataset> train_;
   std::shared_ptr<const Dataset> eval_;
   int64_t vocab_size_;

@@ -38,6 +38,11 @@ void BlendedDataset::will_fill(int64_t sample, int64_t epoch) const {
   own.part.will_fill(own.sample, own.epoch);
 }
 
+std::vector<TextOrigin> BlendedDataset::origins(int64_t sample, int64_t epoch) const {
+  const Own own = own_sample(sample, epoch);
+  return own.part.origins(own.sample, own.epoch);
+}
+
 BlendedDataset::Own BlendedDataset::own_sample(int64_t sample, int64_t epoch) const {
   int64_t place = 0;
   const bool exists = 0 <= sample && sample < num_samples_ && epoch >= 0 &&

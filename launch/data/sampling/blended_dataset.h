@@ -40,6 +40,7 @@ class BlendedDataset final : public Dataset {
   /// The sample at place epoch × num_samples() + sample.
   void fill(int64_t sample, int64_t epoch, Sample& out) const override;
   void will_fill(int64_t sample, int64_t epoch) const override;
+  std::vector<TextOrigin> origins(int64_t sample, int64_t epoch) const override;
 
  private:
   /// A sample of a part, as in one of that part's epochs.

@@ -17,6 +17,9 @@ class FirstSamples final : public Dataset {
   void fill(int64_t sample, int64_t epoch, Sample& out) const override {
     all_->fill(sample, epoch, out);
   }
+  std::vector<TextOrigin> origins(int64_t sample, int64_t epoch) const override {
+    return all_->origins(sample, epoch);
+  }
 
  private:
   std::shared_ptr<const Dataset> all_;

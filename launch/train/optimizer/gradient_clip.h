@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "core/memory.h"
 #include "core/ops/clip.h"
@@ -10,19 +11,30 @@
 
 namespace tessera {
 
+/// What of a run's past decides whether a step is skipped.
+struct ClipState {
+  int64_t skipped_steps = 0;
+  /// The gradient norms of the last steps that were not skipped, in order; empty if no step is a
+  /// spike.
+  std::vector<double> norms = {};
+};
+
 /// Computes the global gradient norm, the gradient scale and a record of both on the gradients'
-/// device, without waiting for it. A step whose loss or norm is not finite changes no weight. After
-/// more of these than are allowed, no later step is recorded or changes a weight until reset().
+/// device, without waiting for it. A step whose loss or norm is not finite, or whose norm is a
+/// spike, changes no weight. After more of these than are allowed, no later step is recorded or
+/// changes a weight until reset().
 class GradientClip {
  public:
-  /// `store` must be allocated; it, `tp` and `dp` must outlive this. `max_norm` 0 disables
-  /// clipping. `max_skipped_steps` may be skipped. `dp` may be null if this rank owns the whole
-  /// store.
-  GradientClip(const ParameterStore& store, Communicator& tp, double max_norm,
-               int64_t max_skipped_steps, Communicator* dp = nullptr);
+  /// `store` must be allocated; it, `tp` and `dp` must outlive this. With rule.spike_factor, the
+  /// median is that of `spike_window` norms. `dp` may be null if this rank owns the whole store.
+  GradientClip(const ParameterStore& store, Communicator& tp, const ClipRule& rule,
+               int64_t spike_window = 0, Communicator* dp = nullptr);
 
-  /// Forgets all steps and failures, but counts `skipped_steps` of before.
-  void reset(int64_t skipped_steps = 0);
+  /// Forgets all steps and failures except for those of `before`, whose last norms it uses.
+  void reset(const ClipState& before = {});
+
+  /// The same on every rank. Waits for the device.
+  ClipState state();
 
   /// Returns the gradient scale for Optimizer::step(), (1) fp32, for step number `step`. `sums` are
   /// summed over the data ranks, as the gradients are. Collective like GradientNorm::sum_squares().
@@ -34,11 +46,11 @@ class GradientClip {
 
  private:
   GradientNorm norm_;
-  double max_norm_;
-  int64_t max_skipped_steps_;
+  ClipRule rule_;
   OwnedTensor squares_;     // (1) fp64
   OwnedTensor scale_;       // (1) fp32
-  OwnedTensor record_;      // (4 + LossSums::kCount) fp64
+  OwnedTensor norms_;       // (1 + spike_window) fp64; undefined without spike_factor
+  OwnedTensor record_;      // (7 + LossSums::kCount) fp64
   OwnedTensor host_;        // like record_, in host memory
   StepRecord host_record_;  // a view of host_
 };

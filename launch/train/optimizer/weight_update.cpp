@@ -8,8 +8,11 @@ namespace tessera {
 WeightUpdate::WeightUpdate(const RunConfig& config, ParameterStore& store,
                            const ParallelGroups& groups)
     : groups_(groups),
-      clip_(store, *groups.tp, config.optimizer.grad_clip, config.train.max_skipped_steps,
-            groups.dp.get()),
+      clip_(store, *groups.tp,
+            {.max_norm = config.optimizer.grad_clip,
+             .max_skipped_steps = config.train.max_skipped_steps,
+             .spike_factor = config.train.spike_factor},
+            config.train.spike_window, groups.dp.get()),
       optimizer_(config.optimizer, store, groups.dp.get(), static_cast<uint64_t>(config.run.seed)) {
   if (groups.dp->size() > 1) {
     reducer_ =

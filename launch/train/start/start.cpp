@@ -164,11 +164,16 @@ void write_run_config(const RunConfig& config, const KeyOrigins& origins) {
 }
 
 std::string start_or_resume(const RunConfig& config, Trainer& trainer, Communicator& world,
-                            const std::function<void(std::string)>& report) {
-  all_or_none(
-      world, [&] { with_exit_code(ExitCode::configuration, [&] { check_resume_never(config); }); });
-  const std::optional<fs::path> newest = newest_intact_checkpoint(config.run.dir, report, world);
-  if (!newest) {
+                            const std::function<void(std::string)>& report,
+                            std::optional<int64_t> before_step) {
+  if (!before_step) {
+    all_or_none(world, [&] {
+      with_exit_code(ExitCode::configuration, [&] { check_resume_never(config); });
+    });
+  }
+  const std::optional<fs::path> newest =
+      newest_intact_checkpoint(config.run.dir, report, world, before_step.value_or(INT64_MAX));
+  if (!newest && !before_step) {
     all_or_none(world, [&] { with_exit_code(ExitCode::data, [&] { check_new_start(config); }); });
   }
   // Only one rank searches: another run may save into that folder meanwhile.

@@ -159,6 +159,19 @@ TEST(ConfigValidate, RejectsInvalidSchedule) {
               HasSubstr("8 and 3, but train.steps is 10"));
 }
 
+TEST(ConfigValidate, SpikesAndRollbacksHaveRules) {
+  EXPECT_THAT(
+      validate_error({"train.spike_factor=0.5"}, 1),
+      HasSubstr("train.spike_factor is 0.5, but below 1 half of all steps would be spikes"));
+  EXPECT_THAT(validate_error({"train.spike_window=5"}, 1),
+              HasSubstr("train.spike_window is set, but train.spike_factor is 0"));
+  EXPECT_THAT(validate_error({"train.max_rollbacks=2", "checkpoint.interval=0"}, 1),
+              HasSubstr("train.max_rollbacks is 2, but checkpoint.interval is 0"));
+  EXPECT_NO_THROW(validate(config_with({"train.spike_factor=1", "train.spike_window=5",
+                                        "train.max_rollbacks=2", "checkpoint.interval=5"}),
+                           1));
+}
+
 TEST(ConfigValidate, EvaluationNeedsOneSource) {
   EXPECT_THAT(validate_error({"eval.interval=5"}, 1),
               HasSubstr("eval.interval is 5, but there is no evaluation data: set data.eval"));

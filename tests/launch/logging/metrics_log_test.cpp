@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cmath>
 #include <fstream>
 #include <sstream>
 
@@ -45,6 +46,31 @@ TEST(MetricsLog, KeepsLinesUntilThereIsRoom) {
     expected += line.replace(line.find("\"step\":1") + 7, 1, step);
   }
   EXPECT_EQ(text_of(path), expected);
+}
+
+TEST(MetricsLog, WritesBadStepsAndRollbacks) {
+  const test::TestFolder folder;
+  MetricsLog log(folder.path(), 0);
+  BadStep bad;
+  bad.step = 7;
+  bad.reason = "spike";
+  bad.grad_norm = 8.0;
+  bad.median = 2.0;
+  bad.skipped_steps = 1;
+  bad.samples = {3, 5};
+  log.bad_step(bad);
+  bad.reason = "loss";
+  bad.grad_norm = NAN;
+  bad.median = 0.0;
+  bad.diagnosis = {{"weight", "w"}};
+  log.rolled_back(4, bad, 2);
+  EXPECT_EQ(text_of(folder.path() / "metrics.jsonl"),
+            R"({"bad_step":"spike","grad_norm":8.0,"median":2.0,"samples":[3,5],)"
+            R"("skipped_steps":1,"step":7})"
+            "\n"
+            R"({"bad_step":"loss","failed_step":7,"grad_norm":null,"rollbacks":2,)"
+            R"("samples":[3,5],"skipped_steps":1,"step":4,"weight":"w"})"
+            "\n");
 }
 
 TEST(MetricsLog, RefusesWhatIsNoFile) {

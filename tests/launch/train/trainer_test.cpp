@@ -178,6 +178,12 @@ TEST_F(TrainerSteps, SkipsAsManyNonFiniteStepsAsAllowed) {
       test::expect_error(
           [&] { trainer.result(); },
           {"the loss of step 6 is NaN, and train.max_skipped_steps allows no more than 2"});
+      RunConfig fewer = run;
+      fewer.train.max_skipped_steps = 1;
+      Trainer strict(fewer, groups, open_training_data(fewer));
+      test::expect_error([&] { strict.restore(checkpoint); }, {"the run has skipped 2 steps until ",
+                                                               "train.max_skipped_steps is 1: "
+                                                               "choose 2 or more"});
     });
   }
 }

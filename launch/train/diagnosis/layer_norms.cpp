@@ -1,0 +1,78 @@
+#include "launch/train/diagnosis/layer_norms.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "core/memory.h"
+#include "core/ops/elementwise.h"
+#include "core/ops/reduce.h"
+
+namespace tessera {
+namespace {
+
+/// Each element counts once: replicated parameters on the first tensor rank, and with ZeRO each
+/// data rank's own part.
+std::vector<double> squares_of(const ParameterStore& store, const ParallelGroups& groups,
+                               const std::function<const Tensor&(const Parameter&)>& pick) {
+  const auto count = std::ssize(store.parameters());
+  const OwnedTensor squares({count}, DType::f64, store.device()), found({count}, DType::f64);
+  fill(squares.tensor, 0.0);
+  int64_t i = 0;
+  for (const Parameter& parameter : store.parameters()) {
+    const Tensor& own = pick(parameter);
+    const bool counts = !parameter.shard.replicated() || groups.tp->rank() == 0;
+    if (counts && own.numel() > 0) add_sum_of_squares(own, squares.tensor.slice(i, i + 1));
+    ++i;
+  }
+  copy(squares.tensor, found.tensor);
+  groups.tp->all_reduce(found.tensor);
+  if (store.layout().sharding().sharded()) groups.dp->all_reduce(found.tensor);
+  const auto values = found.tensor.span<double>();
+  return {values.begin(), values.end()};
+}
+
+}  // namespace
+
+std::vector<double> weight_squares(const ParameterStore& store, const ParallelGroups& groups) {
+  return squares_of(store, groups, [](const Parameter& parameter) -> const Tensor& {
+    return parameter.optimizer_shard.master;
+  });
+}
+
+std::vector<double> gradient_squares(const ParameterStore& store, const ParallelGroups& groups) {
+  return squares_of(store, groups, [](const Parameter& parameter) -> const Tensor& {
+    return parameter.optimizer_shard.grad;
+  });
+}
+
+std::string_view layer_of(std::string_view parameter) {
+  size_t end = 0;
+  const auto next = [&] { end = parameter.find('.', end == 0 ? 0 : end + 1); };
+  next();
+  const std::string_view stack = parameter.substr(0, end);
+  if (stack == "encoder" || stack == "decoder") next();
+  if (parameter.substr(0, end).ends_with("blocks")) next();
+  return parameter.substr(0, end);
+}
+
+std::vector<LayerNorms> layer_norms(const ParameterStore& store, const ParameterSquares& squares) {
+  std::vector<LayerNorms> layers;
+  size_t i = 0;
+  for (const Parameter& parameter : store.parameters()) {
+    const std::string_view name = layer_of(parameter.name);
+    auto layer = std::ranges::find(layers, name, &LayerNorms::layer);
+    if (layer == layers.end()) layer = layers.insert(layers.end(), LayerNorms{std::string(name)});
+    layer->parameters += parameter.global_shape.numel();
+    layer->weights += squares.weights[i];
+    layer->gradients += squares.gradients[i];
+    ++i;
+  }
+  for (LayerNorms& layer : layers) {
+    layer.weights = std::sqrt(layer.weights);
+    layer.gradients = std::sqrt(layer.gradients);
+  }
+  return layers;
+}
+
+}  // namespace tessera

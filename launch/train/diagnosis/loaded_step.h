@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/arena.h"
+#include "core/memory.h"
+#include "launch/config/run_config.h"
+#include "launch/data/loading/batch_buffers.h"
+#include "launch/data/loading/device_batch.h"
+#include "launch/data/loading/token_batches.h"
+#include "launch/train/train_step.h"
+#include "models/model.h"
+#include "parallel/process_grid.h"
+
+namespace tessera {
+
+/// The parts of a trainer that compute a step on one rank, to compute one again.
+struct StepParts {
+  const RunConfig& config;
+  Model& model;
+  ParameterStore& store;
+  const ParallelGroups& groups;
+  Arena& arena;
+  const TokenBatches& batches;
+  DeviceBatch& device_batch;
+  TrainStep& step;
+};
+
+/// A document of a step's global batch.
+struct DocumentName {
+  int64_t sample = 0;    ///< its number in the training data
+  int64_t document = 0;  ///< its number in the sample
+  bool alone = true;     ///< whether the sample has no other
+  std::vector<TextOrigin> origins = {};
+
+  /// "sample 17", or "document 2 of sample 17".
+  std::string name() const;
+  /// The same, and where its text is from: "sample 17 (documents 3 to 5 of data/corpus)".
+  std::string text() const;
+};
+
+/// This data rank's micro-batches of any step, loaded by load().
+class LoadedStep final : public MicroBatchSource {
+ public:
+  /// The step whose first sample is at `first_place` of the run's order. `parts` must outlive this.
+  LoadedStep(const StepParts& parts, int64_t first_place);
+
+  TargetCounts load() override;
+  void load_next() override {}
+  int64_t size() const override { return parts_.batches.num_micro_batches(); }
+  int64_t first_sequence(int64_t i) const override { return parts_.batches.global_rows(i).begin; }
+  TokenBatch batch(int64_t i) override;
+
+  /// Micro-batch i in host memory.
+  TokenBatch on_host(int64_t i) const { return buffers_[static_cast<size_t>(i)].batch(); }
+  /// The numbers of its samples in the training data, in order.
+  std::vector<int64_t> samples(int64_t i) const;
+  /// Its documents, in order.
+  std::vector<DocumentName> documents(int64_t i) const;
+
+ private:
+  const StepParts& parts_;
+  int64_t first_place_;
+  std::vector<BatchBuffers> buffers_;
+};
+
+/// A document of a micro-batch as a micro-batch of its own, with the same random numbers.
+class DocumentBatch {
+ public:
+  /// `host` and `device` are the same micro-batch, which must outlive this.
+  DocumentBatch(const TokenBatch& host, const TokenBatch& device, int64_t document);
+
+  const TokenBatch& batch() const { return batch_; }
+  int64_t targets() const { return batch_.num_targets(); }
+
+ private:
+  TokenBatch batch_;
+  OwnedTensor documents_, target_rows_, source_documents_;
+};
+
+}  // namespace tessera
