@@ -2,7 +2,8 @@
 # Builds and runs the tests: the optimized build with all its tests, on the CPU, on emulated GPUs and
 # under mpirun. With --all also AddressSanitizer, UBSan and ThreadSanitizer, some seconds of fuzzing for
 # each parser and, if nvcc is found, a build for GPUs with checks of its inline PTX and of the registers and
-# spills of its kernels. docs/testing.md lists how long each part takes.
+# spills of its kernels. --ci is --all without the emulated GPU under AddressSanitizer, which takes long; the
+# emulator itself checks each access of a kernel. docs/testing.md lists how long each part takes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . launch/set_up.sh
@@ -10,16 +11,28 @@ cd "$(dirname "$0")/.."
 install_missing "${packages[@]}" iproute2 python3
 export GTEST_COLOR=no
 
-# build_and_test PRESET
+case "${1:-}" in
+  "" | --all | --ci) ;;
+  *) echo "unknown option $1: choose --all, --ci or nothing" >&2; exit 2 ;;
+esac
+
+# build_and_test PRESET [OPTION...]: options of CMake.
 build_and_test() {
-  build "$1"
-  ctest --preset "$1" -j "$(nproc)"
+  local preset=$1
+  shift
+  configure "$preset" "$@"
+  cmake --build --preset "$preset"
+  ctest --preset "$preset" -j "$(nproc)"
 }
 
 build_and_test emulated
-[ "${1:-}" = --all ] || exit 0
+[ -n "${1:-}" ] || exit 0
 
-build_and_test asan
+if [ "$1" = --ci ]; then
+  build_and_test asan -DTESSERA_CUDA=OFF
+else
+  build_and_test asan -DTESSERA_CUDA=EMULATED
+fi
 build_and_test tsan
 tests/fuzz.sh
 

@@ -16,7 +16,6 @@ struct Sample {
   std::vector<int32_t> targets;           ///< n; kIgnoreTarget: no loss
   std::vector<int32_t> document_lengths;  ///< each at least 1; they sum to n
   std::vector<int32_t> labels;            ///< one per document, or kIgnoreTarget; empty: no labels
-  std::vector<float> patches = {};        ///< n × D, as in TokenBatch::patches
   std::vector<float> label_values = {};   ///< of its document, as in TokenBatch::label_values
   std::vector<float> patches = {};        ///< n × D, as in TokenBatch::patches
   /// Of an encoder–decoder: the sources of its documents, and the length of each.

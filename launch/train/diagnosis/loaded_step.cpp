@@ -97,7 +97,8 @@ DocumentBatch::DocumentBatch(const TokenBatch& host, const TokenBatch& device, i
     if (tensor.defined()) tensor = tensor.slice(range.begin, range.end);
   };
   for (Tensor* tensor :
-       {&batch_.tokens, &batch_.positions, &batch_.token_types, &batch_.padded_rows}) {
+       {&batch_.tokens, &batch_.positions, &batch_.token_types, &batch_.padded_rows,
+        &batch_.patches, &batch_.hidden}) {
     cut(*tensor, tokens);
   }
   documents_ = on_device({0, narrow<int32_t>(tokens.size())}, where);

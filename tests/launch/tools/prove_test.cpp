@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "core/memory.h"
 #include "core/ops/elementwise.h"
 #include "launch/tools/prove/shrink.h"
 #include "models/architecture.h"
