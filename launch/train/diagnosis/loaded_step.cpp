@@ -37,7 +37,7 @@ std::string DocumentName::text() const {
 
 LoadedStep::LoadedStep(const StepParts& parts, int64_t first_place)
     : parts_(parts), first_place_(first_place) {
-  const BatchShape shape = batch_shape(parts.config.batch.micro, traits_of(parts.config.model));
+  const BatchShape shape = batch_shape(parts.config.batch.micro, parts.config);
   buffers_.reserve(static_cast<size_t>(size()));
   for (int64_t i = 0; i < size(); ++i) buffers_.emplace_back(shape, parts.arena.device());
 }
@@ -96,9 +96,8 @@ DocumentBatch::DocumentBatch(const TokenBatch& host, const TokenBatch& device, i
   const auto cut = [](Tensor& tensor, const Range& range) {
     if (tensor.defined()) tensor = tensor.slice(range.begin, range.end);
   };
-  for (Tensor* tensor :
-       {&batch_.tokens, &batch_.positions, &batch_.token_types, &batch_.padded_rows,
-        &batch_.patches, &batch_.hidden}) {
+  for (Tensor* tensor : {&batch_.tokens, &batch_.positions, &batch_.token_types,
+                         &batch_.padded_rows, &batch_.patches, &batch_.hidden}) {
     cut(*tensor, tokens);
   }
   documents_ = on_device({0, narrow<int32_t>(tokens.size())}, where);
