@@ -209,7 +209,7 @@ std::string write_images(const std::filesystem::path& folder, const ModelConfig&
     }
   }
   write_file(folder / "labels-idx1-ubyte", labels);
-  const std::string path = folder / "images-idx3-ubyte";
+  std::string path = folder / "images-idx3-ubyte";
   write_file(path, images);
   return path;
 }
