@@ -137,10 +137,11 @@ void describe(Section& model, auto& field) {
         "Of " + encoder_decoders +
             ": maximum number of tokens in a source text, and the number of the encoder's learned "
             "positions; 0 means `seq_length`.");
-  field(derived("vocab_size"), model.vocab_size, IntegerIn{1, INT32_MAX},
-        "Rows of the token embedding. `auto` is the tokenizer's number of tokens. Any size works: "
-        "if `parallel.tensor` does not divide it, it is padded in memory only. Images have no such "
-        "embedding: 1.");
+  field(
+      derived("vocab_size"), model.vocab_size, IntegerIn{1, INT32_MAX},
+      "Rows of the token embedding. `auto` is the tokenizer's number of tokens. Any size works: "
+      "if `parallel.tensor` does not divide it, it is padded in memory only. Of images, which have "
+      "no token embedding, it is 1.");
   field(derived("image_size"), model.image_size, IntegerIn{0, 100'000},
         "Of " + images +
             ": rows and columns of pixels. `auto` is the size of the training images, "

@@ -45,7 +45,6 @@ void check_channels(const std::vector<double>& values, const char* key, int64_t 
           key, values.size(), channels);
 }
 
-/// Image size and channels may still be derived.
 void check_images(const ModelConfig& model, std::string_view reason) {
   const ModelConfig defaults;
   if (!architecture_of(model.kind).images) {

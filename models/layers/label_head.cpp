@@ -27,9 +27,8 @@ bool pools_with(const ModelConfig& config, Pooler pooler) {
 
 std::optional<ReplicatedLinear> make_pooler(ParameterStore& store, const ModelConfig& config,
                                             LabelsOf labels_of) {
-  const bool only_documents = !pools_with(config, Pooler::norm);
   if (pools_with(config, Pooler::none)) return std::nullopt;
-  if (labels_of == LabelsOf::tokens && only_documents) return std::nullopt;
+  if (labels_of == LabelsOf::tokens && pools_with(config, Pooler::tanh)) return std::nullopt;
   return ReplicatedLinear(store,
                           linear(config, "pooler", config.hidden_size, config.linear_bias()));
 }

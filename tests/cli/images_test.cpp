@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 #include <random>
+#include <utility>
 
 #include "tests/cli/small_run.h"
 #include "tests/support/image_files.h"
@@ -142,10 +143,13 @@ TEST_F(CliImages, RefusesWhatDoesNotFit) {
   expect_refused(run_train(kAlone, "text", {"augmentation.horizontal_flip=true"}),
                  {"a key of augmentation is set"});
   expect_success(run_train(kAlone, "text", {"train.steps=2", "optimizer.warmup_steps=1"}));
-  for (const char* command : {"classify", "attention"}) {
-    const Outcome outcome =
-        run(tessera(2, {command, path("text").string(), "--image", path("corner.png").string()}));
-    expect_refused(outcome, {});
+  const std::pair<std::string, std::string> commands[] = {
+      {"classify", "is a GPT-2 that this command cannot use"},
+      {"attention", "--image is for models of images, but this model is a GPT-2"}};
+  for (const auto& [command, reason] : commands) {
+    expect_refused(
+        run(tessera(2, {command, path("text").string(), "--image", path("corner.png").string()})),
+        {reason});
   }
 }
 

@@ -36,7 +36,4 @@ class StoredImages final : public ImageSet {
   std::vector<std::string> class_names_;
 };
 
-/// The whole of a file, decompressed. Throws, naming it, if it has more than `most` bytes then.
-std::vector<uint8_t> read_whole(const std::string& path, size_t most);
-
 }  // namespace tessera

@@ -72,7 +72,7 @@ std::optional<std::string> find_wrong_size(const Sample& sample, const BatchShap
     return fmt::format("it has {} documents, but each row must be one", documents);
   }
   if (sample.patches.size() != n * static_cast<size_t>(shape.patch_width)) {
-    return fmt::format("it has {} numbers of patches, but {} tokens of {} each",
+    return fmt::format("its patches have {} numbers, but {} tokens need {} each",
                        sample.patches.size(), n, shape.patch_width);
   }
   if (std::ssize(sample.label_values) != shape.label_width) {

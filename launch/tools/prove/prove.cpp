@@ -32,8 +32,8 @@ constexpr double kCanceling = 10.0;
 constexpr double kBf16Gradients = 4 * 3.1623 * 0x1p-8;
 
 // The norm before cross-attention feeds only its queries, whose gradients are small differences: a
-// new model attends to all of a source almost alike. T5 also does not scale the scores. Processors
-// without bf16 instructions sum in another order, and came to 2.3 times the gradients of others.
+// new model attends to all of a source almost alike. T5 also does not scale the scores: on a
+// processor without bf16 instructions, a gradient differed by 2.3 times kBf16Gradients.
 constexpr double kBf16CrossAttention = 3 * kBf16Gradients;
 
 std::optional<std::string> not_near(const std::string& what, double found, double expected,
