@@ -1,21 +1,27 @@
 #!/usr/bin/env bash
-# Builds and runs the tests: the optimized build with all its tests, on the CPU, on emulated GPUs and
-# under mpirun. With --all also AddressSanitizer, UBSan and ThreadSanitizer, some seconds of fuzzing for
-# each parser and, if nvcc is found, a build for GPUs with checks of its inline PTX and of the registers and
-# spills of its kernels. --ci is --all without what takes longest: the emulated GPU under AddressSanitizer, although
-# the emulator itself checks each access of a kernel, and linking the program for GPUs. docs/testing.md lists how
-# long each part takes.
+# Builds and runs the tests:
+#
+#     tests/run.sh [--all | PART...]
+#
+#     emulated   the optimized build with all its tests, on the CPU, on emulated GPUs and under mpirun;
+#                what runs without an argument
+#     asan       AddressSanitizer and UBSan on the CPU
+#     asan_gpu   the same, and on emulated GPUs
+#     tsan       ThreadSanitizer
+#     fuzz       some seconds of fuzzing for each parser
+#     cuda       if nvcc is found, a build for GPUs with checks of its inline PTX and of the registers and
+#                spills of its kernels
+#
+# --all is all of them. docs/testing.md lists how long each part takes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . launch/set_up.sh
 
+parts=("${@:-emulated}")
+[ "${parts[*]}" != --all ] || parts=(emulated asan_gpu tsan fuzz cuda)
+
 install_missing "${packages[@]}" iproute2 python3
 export GTEST_COLOR=no
-
-case "${1:-}" in
-  "" | --all | --ci) ;;
-  *) echo "unknown option $1: choose --all, --ci or nothing" >&2; exit 2 ;;
-esac
 
 # build_and_test PRESET [OPTION...]: options of CMake.
 build_and_test() {
@@ -26,27 +32,27 @@ build_and_test() {
   ctest --preset "$preset" -j "$(nproc)"
 }
 
-build_and_test emulated
-[ -n "${1:-}" ] || exit 0
-
-if [ "$1" = --ci ]; then
-  gpu=OFF seconds=5 for_gpus=(tessera_parallel cuda_tests)
-else
-  gpu=EMULATED seconds=10 for_gpus=(tessera kernel_times cuda_tests)
-fi
-build_and_test asan -DTESSERA_CUDA="$gpu"
-build_and_test tsan
-tests/fuzz.sh "$seconds"
-
 # Verbose, for notes about kernels and about what was not compared.
-nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc || true)
-if [ -n "$nvcc" ]; then
-  build compile_cuda "${for_gpus[@]}"
+build_for_gpus() {
+  if ! PATH=$PATH:/usr/local/cuda/bin command -v nvcc >/dev/null; then
+    echo "nvcc was not found: whether the code for NVIDIA GPUs compiles and links was NOT checked," \
+      "nor its inline PTX, nor the registers and spills of its kernels"
+    return
+  fi
+  build compile_cuda tessera kernel_times cuda_tests
   ctest --preset compile_cuda -R '^cuda/' --verbose
   if ! grep -q cudnn_support_tests build/compile_cuda/build.ninja; then
     echo "cuDNN or its frontend's headers were not found: the code that calls cuDNN was NOT compiled"
   fi
-else
-  echo "nvcc was not found: whether the code for NVIDIA GPUs compiles and links was NOT checked," \
-    "nor its inline PTX, nor the registers and spills of its kernels"
-fi
+}
+
+for part in "${parts[@]}"; do
+  case $part in
+    emulated | tsan) build_and_test "$part" ;;
+    asan) build_and_test asan -DTESSERA_CUDA=OFF ;;
+    asan_gpu) build_and_test asan -DTESSERA_CUDA=EMULATED ;;
+    fuzz) tests/fuzz.sh ;;
+    cuda) build_for_gpus ;;
+    *) echo "$part is no part: choose --all, emulated, asan, asan_gpu, tsan, fuzz or cuda" >&2; exit 2 ;;
+  esac
+done
