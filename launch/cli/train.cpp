@@ -6,6 +6,7 @@
 #include "launch/cli/support/process.h"
 #include "launch/support/exit_codes.h"
 #include "launch/train/run_training.h"
+#include "launch/train/start/stop_signal.h"
 
 namespace tessera {
 
@@ -27,6 +28,7 @@ void add_train_command(CLI::App& app, int& exit_code) {
       ->check(whole_number_from(1));
   command->footer(exit_codes_text());
   command->callback([command, options, &exit_code] {
+    receive_stop_signals();
     exit_code =
         run_to_exit_code(command_line_of(*command, {"config", "--set"}),
                          [&](Communicator& world) { return run_training(*options, world); });

@@ -1,33 +1,77 @@
 #include "launch/train/start/stop_signal.h"
 
+#include <pthread.h>
+#include <signal.h>
+
 #include <array>
-#include <csignal>
+#include <atomic>
+#include <system_error>
+#include <thread>
+
+#include "core/error.h"
 
 namespace tessera {
 namespace {
 
 constexpr std::array<int, 3> kSignals = {SIGTERM, SIGINT, SIGUSR1};
 
-volatile std::sig_atomic_t stop_requested = 0;
+std::atomic<bool> may_stop = false;  // a StopSignal exists
+std::atomic<bool> stop_requested = false;
 
-extern "C" void request_stop(int signal) {
-  if (signal == SIGINT) std::signal(SIGINT, SIG_DFL);  // a second SIGINT ends the process
-  stop_requested = 1;
+sigset_t signal_set() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : kSignals) sigaddset(&set, signal);
+  return set;
+}
+
+void end_process(int signal) {
+  ::signal(signal, SIG_DFL);
+  const sigset_t set = signal_set();
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  raise(signal);
+}
+
+void receive() {
+  const sigset_t set = signal_set();
+  bool interrupted = false;
+  for (;;) {
+    int signal = 0;
+    if (sigwait(&set, &signal) != 0) continue;
+    if (!may_stop || (signal == SIGINT && interrupted)) end_process(signal);
+    interrupted = signal == SIGINT || interrupted;
+    stop_requested = true;
+  }
 }
 
 }  // namespace
 
-StopSignal::StopSignal() {
-  stop_requested = 0;
-  for (const int signal : kSignals) std::signal(signal, request_stop);
+void receive_stop_signals() {
+  const sigset_t set = signal_set();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  static const std::thread::id receiver = [] {
+    try {
+      std::thread thread(receive);
+      const std::thread::id id = thread.get_id();
+      thread.detach();  // it ends with the process
+      return id;
+    } catch (const std::system_error& error) {
+      fail("the system cannot start the thread that receives signals: {}", error.what());
+    }
+  }();
+  static_cast<void>(receiver);
 }
 
-StopSignal::~StopSignal() {
-  for (const int signal : kSignals) std::signal(signal, SIG_DFL);
+StopSignal::StopSignal() {
+  receive_stop_signals();
+  stop_requested = false;
+  may_stop = true;
 }
+
+StopSignal::~StopSignal() { may_stop = false; }
 
 StopReason StopSignal::requested(Communicator& world, StopReason own) const {
-  auto reason = static_cast<int32_t>(stop_requested != 0 ? StopReason::signal : own);
+  auto reason = static_cast<int32_t>(stop_requested ? StopReason::signal : own);
   world.all_reduce(Tensor(&reason, {1}, DType::i32, kCpu), ReduceOp::max);
   return static_cast<StopReason>(reason);
 }
