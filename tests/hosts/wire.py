@@ -26,7 +26,7 @@ import tempfile
 
 from hosts import Hosts, unsupported_reason
 
-SHORT, LONG = 4, 12  # steps of the two runs
+SHORT, LONG = 2, 6  # steps of the two runs
 CONFIG = """
 run: {{dir: {folder}/run}}
 model: {{num_layers: 4, hidden_size: 256, num_heads: 4, seq_length: 64}}

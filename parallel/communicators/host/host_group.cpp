@@ -132,10 +132,11 @@ bool HostGroup::begin_exchanges() {
         small.push_back(member.part->small[next % HostRankPart::kRing].data());
       }
     }
-    const auto begin = Clock::now();
+    Exchange exchange;
+    exchange.begin = Clock::now();
     const SpanningPart::Group group{layout_, rank_, *link_, spare_, processes_};
-    exchanges_in_flight_.push_back(
-        {std::make_unique<SpanningPart>(group, next, std::move(calls), std::move(small)), begin});
+    exchange.part = std::make_unique<SpanningPart>(group, next, std::move(calls), std::move(small));
+    exchanges_in_flight_.push_back(std::move(exchange));
     exchanges_ = true;
     any = true;
   }
