@@ -280,7 +280,7 @@ def supervised(run, hosts):
         seconds = wait(lambda: len(ends()) > count, f"the end after the fault {name}", TIMEOUT + 120)
         hosts.mend(1)
         end = ends()[count]
-        if code not in (None, end["exit_code"]) or rank not in (None, end.get("rank")) or seconds > TIMEOUT + 60:
+        if code not in (None, end["exit_code"]) or rank not in (None, end.get("rank")) or seconds > TIMEOUT + 90:
             problems.append(f"{name}: after {seconds:.1f} s {end}")
     checkpoint("after the last fault")
     run.ask_to_stop(hosts)
