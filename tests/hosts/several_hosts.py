@@ -224,6 +224,8 @@ def dead_host(run, hosts):
     keys = {"train.steps": 100000, **DATA_RANKS}
     process = run.start(hosts, 4, keys)
     run.wait_for_step(8, process)
+    while run.last_step("run") == 0 and process.poll() is None:  # it is saved in the background
+        time.sleep(0.02)
     hosts.cut(1)
     hosts.kill(1)
     start = time.monotonic()
