@@ -38,7 +38,7 @@ bool agree(const CollectiveCall& a, const CollectiveCall& b);
 /// Does part `part` of a collective on all threads of the calling thread's team: copies to rank
 /// `part`, or a slice of an all-reduce. `calls` has every rank's call, in rank order. The parts [0,
 /// calls.size()) touch disjoint elements, and the result is in place when all are done. Sums run in
-/// rank order.
+/// the order of parallel/communicators/reduce.h.
 ///
 /// If `processes` is empty, all ranks are threads of this process, and any thread may do a part.
 /// Otherwise rank `part` must do it, and `processes` are the ranks' processes, whose memory is

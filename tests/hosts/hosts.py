@@ -82,12 +82,17 @@ class Hosts:
         """Starts a command on a host."""
         return subprocess.Popen([ENTER, self.names[host], *command], **options)
 
-    def mpirun(self, ranks, command, **options):
-        """Starts ranks of a program from the first host, which fill one host after the other."""
+    def launcher(self, ranks, by_node=False):
+        """The words of mpirun for ranks of a program, which fill one host after the other or, with `by_node`, take
+        turns."""
         hosts = ",".join(f"{name}:{self.slots}" for name in self.names)
         launcher = ["mpirun", "--allow-run-as-root", "--mca", "plm_rsh_agent", str(ENTER), "--host", hosts]
         launcher += ["--mca", "btl_tcp_if_include", "eth0", "--mca", "oob_tcp_if_include", "eth0", "-np", str(ranks)]
-        return self.start(0, [*launcher, *command], **options)
+        return launcher + (["--map-by", "node"] if by_node else [])
+
+    def mpirun(self, ranks, command, by_node=False, **options):
+        """Starts ranks of a program from the first host."""
+        return self.start(0, [*self.launcher(ranks, by_node), *command], **options)
 
     def cut(self, host):
         run("ip", "-n", self.bridge, "link", "set", f"p{host}", "down")

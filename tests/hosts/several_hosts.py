@@ -1,28 +1,32 @@
 #!/usr/bin/env python3
 """Runs small trainings over hosts made of network namespaces (hosts.py) and breaks their links, hosts and ranks.
 
-    tests/hosts/several_hosts.py build/emulated/tessera [--trials N] [--seed N] [CASE...]
+    tests/hosts/several_hosts.py build/emulated/tessera [--hosts N] [--trials N] [--seed N] [CASE...]
 
 Prints a Markdown table of how often each case went as it should, and the output of each that did not. Needs root;
 otherwise it says so and exits with 77. Cases:
 
-    same bits      a run on 2 hosts with 2 ranks each writes the bits of a run on one host where both sum in one order,
-                   and otherwise the same bits each time
+    same bits      a run on several hosts with 2 ranks each writes the bits of a run on one host
+    ranks by node  the same if ranks of a host are not neighbors
     slow link      the same over a link of 10 Mbit/s
     clocks         the same while the clock of a host is a day ahead, if `faketime` is installed
     cut link       the ranks of both hosts end with exit code 75 within hang_timeout + 10 seconds, and the report names
                    the two hosts
     stopped rank   the same, and the report names the rank and its host
     dead host      the ranks of the other host end, and the run resumes on it
+    supervised     `tessera supervise` starts a run again after a cut link, a stopped rank and a dead host, and what it
+                   then saves has the bits of an undisturbed run on one host
 """
 
 import argparse
 import filecmp
+import json
 import os
 import pathlib
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -41,10 +45,10 @@ checkpoint: {{interval: 6}}
 log: {{interval: 1}}
 """
 
-# Groups with at most one rank on each host, or all ranks on one, sum in the order of one host.
-LAYOUTS = [{"parallel.tensor": 2}, {"parallel.tensor": 2, "parallel.zero": 1, "parallel.sequence": "true"}]
-# MPI sums the others in another order, which is the same every time.
-OTHER_LAYOUTS = [{"parallel.tensor": 4}, {"parallel.zero": 1}]
+# Groups that are within hosts, have one rank on each, or several on each.
+LAYOUTS = [{"parallel.tensor": 2}, {"parallel.tensor": 2, "parallel.zero": 1, "parallel.sequence": "true"},
+           {"parallel.tensor": 4}, {}, {"parallel.zero": 1, "parallel.grad_reduce_dtype": "bf16"}]
+DATA_RANKS = {"parallel.zero": 1}  # a group with several ranks on each host
 
 
 class Run:
@@ -67,29 +71,51 @@ class Run:
         return [self.binary, "train", str(self.folder / "run.yaml")] + [
             word for key, value in keys.items() for word in ("--set", f"{key}={value}")]
 
-    def start(self, hosts, ranks, keys):
+    def start(self, hosts, ranks, keys, by_node=False):
         with open(self.output, "w") as file:
-            return hosts.mpirun(ranks, self.wrapper + self.command(keys), stdout=file, stderr=subprocess.STDOUT,
-                                env=self.environment)
+            return hosts.mpirun(ranks, self.wrapper + self.command(keys), by_node, stdout=file,
+                                stderr=subprocess.STDOUT, env=self.environment)
+
+    def supervise(self, hosts, ranks, keys):
+        words = [self.binary, "supervise", "--delay", "1", "--max-delay", "2", "--kill-grace", "1", "--"]
+        with open(self.output, "w") as file:
+            return hosts.start(0, words + hosts.launcher(ranks) + self.command(keys), stdout=file,
+                               stderr=subprocess.STDOUT, env=self.environment)
+
+    def journal(self):
+        """The lines of supervise.jsonl."""
+        path = self.folder / "run" / "supervise.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     def one_host(self, ranks, keys, *more):
         words = ["mpirun", "--oversubscribe", "--allow-run-as-root", "-np", str(ranks), *self.command(keys), *more]
         with open(self.output, "w") as file:
             subprocess.run(words, check=True, stdout=file, stderr=subprocess.STDOUT, env=self.environment)
 
+    def random_rank(self):
+        """Rank, host and process, as words."""
+        status = subprocess.run([self.binary, "status", self.folder / "run"], capture_output=True, text=True).stdout
+        return random.choice(re.findall(r"rank (\d+) \(host (\S+), process (\d+)\)", status))
+
+    def ask_to_stop(self, hosts):
+        """Asks the supervisor to let the run save and end."""
+        for process in hosts.processes(hosts.names[0]):
+            words = pathlib.Path("/proc", process, "cmdline").read_bytes().split(b"\0")
+            if words[:2] == [self.binary.encode(), b"supervise"]:
+                os.kill(int(process), signal.SIGTERM)
+
     def last_step(self, name):
-        """The step of the run's last checkpoint."""
-        return max(int(path.name[5:]) for path in (self.folder / name / "checkpoints").glob("step_*[0-9]"))
+        """The step of the run's last checkpoint; 0 if there is none."""
+        saved = (self.folder / name / "checkpoints").glob("step_*[0-9]")
+        return max((int(path.name[5:]) for path in saved), default=0)
 
-    def checkpoint(self, name):
-        return self.folder / name / "checkpoints" / "step_00000012"
-
-    def different_files(self, a, b):
-        """The weights and moments of two runs' last checkpoints that differ in a bit."""
-        names = sorted(path.name for path in self.checkpoint(a).glob("*.safetensors"))
+    def different_files(self, a, b, step=12):
+        """The weights and moments of two runs' checkpoints of a step that differ in a bit."""
+        folders = [self.folder / name / "checkpoints" / f"step_{step:08}" for name in (a, b)]
+        names = sorted(path.name for path in folders[0].glob("*.safetensors"))
         if not names:
-            return [f"{a} has no checkpoint"]
-        _, different, missing = filecmp.cmpfiles(self.checkpoint(a), self.checkpoint(b), names, shallow=False)
+            return [f"{a} has no checkpoint of step {step}"]
+        _, different, missing = filecmp.cmpfiles(*folders, names, shallow=False)
         return different + missing
 
     def wait_for_step(self, step, process, seconds=60):
@@ -100,16 +126,11 @@ class Run:
             time.sleep(0.02)
 
 
-def compare(run, hosts, keys, on_hosts_only, change=lambda: None):
-    """Runs twice, once on one host unless `on_hosts_only`."""
-    code = 0
-    for name in ("a", "b"):
-        keys_of_run = {**keys, "run.dir": run.folder / name}
-        if name == "a" and not on_hosts_only:
-            run.one_host(4, keys_of_run)
-            continue
-        change()
-        code = code or run.start(hosts, 4, keys_of_run).wait(120)
+def compare(run, hosts, keys, by_node=False):
+    """Compares a run on one host with one on all hosts."""
+    ranks = 2 * len(hosts.names)
+    run.one_host(ranks, {**keys, "run.dir": run.folder / "a"})
+    code = run.start(hosts, ranks, {**keys, "run.dir": run.folder / "b"}, by_node).wait(120)
     different = run.different_files("a", "b")
     for name in ("a", "b"):
         shutil.rmtree(run.folder / name, ignore_errors=True)
@@ -117,13 +138,17 @@ def compare(run, hosts, keys, on_hosts_only, change=lambda: None):
 
 
 def same_bits(run, hosts):
-    found = [compare(run, hosts, keys, False) for keys in LAYOUTS]
-    found += [compare(run, hosts, keys, True) for keys in OTHER_LAYOUTS]
+    found = [compare(run, hosts, keys) for keys in LAYOUTS]
     return "; ".join(problem for problem in found if problem)
 
 
+def ranks_by_node(run, hosts):
+    return compare(run, hosts, DATA_RANKS, by_node=True)
+
+
 def slow_link(run, hosts):
-    return compare(run, hosts, LAYOUTS[0], False, lambda: hosts.limit(1, "10mbit"))
+    hosts.limit(1, "10mbit")
+    return compare(run, hosts, DATA_RANKS)
 
 
 def clocks(run, hosts):
@@ -133,7 +158,7 @@ def clocks(run, hosts):
     wrapper.write_text(f'#!/bin/bash\n[ "$(hostname)" = {hosts.names[1]} ] && exec faketime -f +1d "$@"\nexec "$@"\n')
     wrapper.chmod(0o755)
     run.wrapper = [str(wrapper)]
-    return compare(run, hosts, LAYOUTS[0], False)
+    return compare(run, hosts, DATA_RANKS)
 
 
 def ranks_left(run, hosts):
@@ -152,7 +177,7 @@ def ranks_left(run, hosts):
 
 def hang(run, hosts, cause, expected):
     """Lets `cause` stop a run, and waits until all ranks have ended."""
-    process = run.start(hosts, 4, {"train.steps": 1000000, "checkpoint.interval": 0, "parallel.tensor": 2})
+    process = run.start(hosts, 4, {"train.steps": 1000000, "checkpoint.interval": 0, **DATA_RANKS})
     try:
         run.wait_for_step(5, process)
         time.sleep(random.uniform(0.0, 0.5))
@@ -188,9 +213,7 @@ def cut_link(run, hosts):
 
 def stopped_rank(run, hosts):
     def cause():
-        status = subprocess.run([run.binary, "status", run.folder / "run"], capture_output=True, text=True).stdout
-        ranks = re.findall(r"rank (\d+) \(host (\S+), process (\d+)\)", status)
-        rank, host, process = random.choice(ranks)
+        rank, host, process = run.random_rank()
         subprocess.run(["kill", "-STOP", process], check=True)
         return [f"rank {rank} (host {host}, process {process})", "its process is stopped (state T)"]
 
@@ -198,9 +221,11 @@ def stopped_rank(run, hosts):
 
 
 def dead_host(run, hosts):
-    keys = {"train.steps": 100000, "parallel.tensor": 2}
+    keys = {"train.steps": 100000, **DATA_RANKS}
     process = run.start(hosts, 4, keys)
     run.wait_for_step(8, process)
+    while run.last_step("run") == 0 and process.poll() is None:  # it is saved in the background
+        time.sleep(0.02)
     hosts.cut(1)
     hosts.kill(1)
     start = time.monotonic()
@@ -217,14 +242,68 @@ def dead_host(run, hosts):
     return "" if found == (last + 6, True) else f"resumed from step {last}, and ended at step {found[0]}"
 
 
-CASES = {"same bits": same_bits, "slow link": slow_link, "clocks": clocks, "cut link": cut_link,
-         "stopped rank": stopped_rank, "dead host": dead_host}
+def supervised(run, hosts):
+    keys = {"train.steps": 1000000, "checkpoint.interval": 20, **DATA_RANKS}
+    process = run.supervise(hosts, 4, keys)
+
+    def ends():
+        return [line for line in run.journal() if line["event"] == "end"]
+
+    def wait(condition, what, seconds=60):
+        start = time.monotonic()
+        while not condition():
+            if process.poll() is not None or time.monotonic() - start > seconds:
+                raise RuntimeError(f"waited for {what}")
+            time.sleep(0.05)
+        return time.monotonic() - start
+
+    def checkpoint(when):
+        before = run.last_step("run")
+        wait(lambda: run.last_step("run") > before, f"a checkpoint {when}")
+
+    def cut():
+        hosts.cut(1)
+        return None
+
+    def stop():
+        rank, _, rank_process = run.random_rank()
+        subprocess.run(["kill", "-STOP", rank_process], check=True)
+        return int(rank)
+
+    def kill():
+        hosts.kill(1)
+        return None
+
+    problems = []
+    for name, cause, code in (("cut link", cut, 75), ("stopped rank", stop, 75), ("dead host", kill, None)):
+        checkpoint(f"before the fault {name}")
+        count = len(ends())
+        rank = cause()
+        seconds = wait(lambda: len(ends()) > count, f"the end after the fault {name}", TIMEOUT + 120)
+        hosts.mend(1)
+        end = ends()[count]
+        if code not in (None, end["exit_code"]) or rank not in (None, end.get("rank")) or seconds > TIMEOUT + 90:
+            problems.append(f"{name}: after {seconds:.1f} s {end}")
+    checkpoint("after the last fault")
+    run.ask_to_stop(hosts)
+    if (code := process.wait(60)) != 99:
+        problems.append(f"the supervisor ended with {code}")
+    last = run.last_step("run")
+    run.one_host(4, {**keys, "run.dir": run.folder / "undisturbed"}, "--stop-at", str(last))
+    problems += run.different_files("undisturbed", "run", last)
+    return "; ".join(problems)
+
+
+CASES = {"same bits": same_bits, "ranks by node": ranks_by_node, "slow link": slow_link, "clocks": clocks,
+         "cut link": cut_link, "stopped rank": stopped_rank, "dead host": dead_host, "supervised": supervised}
+COMPARING = (same_bits, ranks_by_node, slow_link, clocks)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("binary")
     parser.add_argument("cases", nargs="*", metavar="CASE", default=list(CASES))
+    parser.add_argument("--hosts", type=int, default=2, help="for the cases that compare bits; the others have 2")
     parser.add_argument("--trials", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_intermixed_args()
@@ -243,7 +322,7 @@ def main():
         for _ in range(options.trials):
             start = time.monotonic()
             run = Run(options.binary)
-            with Hosts(2) as hosts:
+            with Hosts(options.hosts if CASES[name] in COMPARING else 2) as hosts:
                 try:
                     problem = CASES[name](run, hosts)
                 except (RuntimeError, subprocess.SubprocessError) as error:

@@ -29,6 +29,16 @@ inline int value_of(int rank, int64_t i) { return (rank + 1) * static_cast<int>(
 
 inline int sum_of_values(int ranks, int64_t i) { return ranks * (ranks + 1) / 2 * value_of(0, i); }
 
+/// The sum of value(rank) over the ranks [begin, end), as a textbook recursion in the order of
+/// parallel/communicators/reduce.h.
+template <typename T, typename Value>
+T tree_sum(const Value& value, int begin, int end) {
+  if (end - begin == 1) return value(begin);
+  int left = 1;
+  while (2 * left < end - begin) left *= 2;
+  return tree_sum<T>(value, begin, begin + left) + tree_sum<T>(value, begin + left, end);
+}
+
 template <typename T>
 T number(int value) {
   if constexpr (std::is_same_v<T, bfloat16>) return bfloat16(static_cast<float>(value));

@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "parallel/communicators/exchange.h"
+#include "tests/parallel/case_values.h"
 #include "tests/parallel/communicator_cases.h"
 
 namespace tessera {
@@ -43,14 +44,13 @@ INSTANTIATE_TEST_SUITE_P(One, SelfCases, ::testing::ValuesIn(communicator_cases(
 
 // --- thread ranks only
 
-TEST(ThreadRanks, SumInRankOrderAndRoundOnce) {
+TEST(ThreadRanks, SumInTheOrderOfATreeAndRoundOnce) {
   run_thread_ranks(7, [](Communicator& world) {
     // fp32 cannot represent 2^24 + 1, so ((big + 1) + 1) ... - big depends on the order of
     // additions.
     constexpr float kBig = 0x1p24f;
     const auto value = [](int rank) { return rank == 0 ? kBig : rank == 6 ? -kBig : 1.0f; };
-    float expected = value(0);
-    for (int rank = 1; rank < 7; ++rank) expected += value(rank);
+    const float expected = tree_sum<float>(value, 0, 7);
     OwnedTensor fp32({5}, DType::f32);
     for (float& x : fp32.tensor.span<float>()) x = value(world.rank());
     world.all_reduce(fp32.tensor);

@@ -85,6 +85,12 @@ std::optional<int> rank_of_report(const std::string& error_output) {
   return named;
 }
 
+/// Whether a rank has ended because of a hang.
+bool any_hung(const std::vector<RankView>& views) {
+  return std::ranges::any_of(
+      views, [](const RankView& view) { return view.ring && view.ring->end == RankEnd::hung; });
+}
+
 /// The rank that the others' report names or, without it, that did not end by itself while the
 /// others did.
 void explain_hang(RunEnd& end, const std::string& error_output,
@@ -94,13 +100,10 @@ void explain_hang(RunEnd& end, const std::string& error_output,
     return name(end, *rank, host_of(views, *rank), kHung);
   }
   std::vector<const RankView*> silent;
-  bool any_hung = false;
   for (const RankView& view : views) {
-    if (!view.ring) continue;
-    any_hung = any_hung || view.ring->end == RankEnd::hung;
-    if (view.ring->end == RankEnd::running) silent.push_back(&view);
+    if (view.ring && view.ring->end == RankEnd::running) silent.push_back(&view);
   }
-  if (any_hung && silent.size() == 1) {
+  if (any_hung(views) && silent.size() == 1) {
     name(end, silent.front()->rank, silent.front()->host, kHung);
   } else {
     end.what = "the run hung";
@@ -142,6 +145,8 @@ RunEnd explain_end(int launcher_code, const std::string& error_output,
   }
   const ExitCodeMeaning* meaning = find_exit_code(launcher_code);
   if (meaning != nullptr) end.code = meaning->code;
+  // Of hosts that cannot reach each other, a launcher may crash after its ranks have ended.
+  if (launcher_code > 128 && any_hung(views)) end.code = ExitCode::hang;
   switch (end.code) {
     case ExitCode::finished:
     case ExitCode::out_of_time:

@@ -1,6 +1,5 @@
 #include "parallel/communicators/host/host_communicator.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <exception>
@@ -11,27 +10,10 @@
 
 #include "core/memory.h"
 #include "parallel/communicators/host/peer_memory.h"
+#include "parallel/communicators/host/spare_buffers.h"
 
 namespace tessera {
 namespace {
-
-/// Memory for copies, reused between calls: touching new pages costs more than copying.
-class SpareBuffers {
- public:
-  /// Returns a buffer of at least `bytes`.
-  Buffer take(size_t bytes) {
-    const auto found =
-        std::ranges::find_if(spare_, [&](const Buffer& buffer) { return buffer.bytes() >= bytes; });
-    if (found == spare_.end()) return Buffer(bytes, kCpu);
-    Buffer buffer = std::move(*found);
-    spare_.erase(found);
-    return buffer;
-  }
-  void give_back(Buffer buffer) { spare_.push_back(std::move(buffer)); }
-
- private:
-  std::vector<Buffer> spare_;
-};
 
 /// Memory that other processes can copy from and to: the tensor's own, or a copy if a driver has
 /// mapped the tensor's memory.
@@ -155,9 +137,9 @@ class HostPending final : public PendingCollective {
 
 class HostCommunicator final : public Communicator {
  public:
-  HostCommunicator(std::unique_ptr<Communicator> messages, std::unique_ptr<HostGroup> group,
+  HostCommunicator(std::unique_ptr<RankMessages> messages, std::unique_ptr<HostGroup> group,
                    HostResources resources)
-      : Communicator(messages->rank(), messages->size()),
+      : Communicator(group->rank(), group->size()),
         messages_(std::move(messages)),
         resources_(std::move(resources)),
         group_(std::move(group)) {}
@@ -165,11 +147,14 @@ class HostCommunicator final : public Communicator {
   // Unregister first: the thread must not touch a destroyed group.
   ~HostCommunicator() override { resources_.thread->remove(*group_); }
 
+  // Splitting may block in a library that pending collectives need, too: the barrier lets those
+  // that all ranks have started before end first.
   std::unique_ptr<Communicator> split(int color, int key) override {
+    do_barrier();
     return messages_->split(color, key);
   }
 
-  std::string name() const override { return messages_->name() + ", direct copies"; }
+  std::string name() const override { return messages_->name(); }
 
  private:
   Pending on_whole(const CollectiveCall& call, const Tensor& tensor) {
@@ -207,7 +192,7 @@ class HostCommunicator final : public Communicator {
   void do_recv(Tensor tensor, int source) override { messages_->recv(tensor, source); }
   void do_barrier() override { group_->wait(group_->start({})); }
 
-  std::unique_ptr<Communicator> messages_;
+  std::unique_ptr<RankMessages> messages_;
   HostResources resources_;
   std::unique_ptr<HostGroup> group_;
   SpareBuffers spare_;
@@ -215,7 +200,7 @@ class HostCommunicator final : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_host_communicator(std::unique_ptr<Communicator> messages,
+std::unique_ptr<Communicator> make_host_communicator(std::unique_ptr<RankMessages> messages,
                                                      std::unique_ptr<HostGroup> group,
                                                      HostResources resources) {
   return std::make_unique<HostCommunicator>(std::move(messages), std::move(group),

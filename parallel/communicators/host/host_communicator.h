@@ -9,16 +9,27 @@
 
 namespace tessera {
 
+/// Messages between the ranks of a group, and groups split from it: what a HostGroup does not do.
+class RankMessages {
+ public:
+  virtual ~RankMessages() = default;
+  // Like the functions of Communicator with these names.
+  virtual void send(const Tensor& tensor, int destination) = 0;
+  virtual void recv(Tensor tensor, int source) = 0;
+  virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
+  virtual std::string name() const = 0;
+};
+
 /// Resources that a host communicator keeps alive.
 struct HostResources {
   std::shared_ptr<void> memory;  ///< holds the members' event counts and parts
   std::shared_ptr<ProgressThread> thread;
 };
 
-/// A communicator of ranks on one host. Its collectives run in `group`; messages and splits use
-/// `messages`, a communicator of the same ranks. The progress thread advances pending collectives.
+/// A communicator whose collectives run in `group`, on one host or several. The progress thread
+/// advances pending collectives.
 [[nodiscard]] std::unique_ptr<Communicator> make_host_communicator(
-    std::unique_ptr<Communicator> messages, std::unique_ptr<HostGroup> group,
+    std::unique_ptr<RankMessages> messages, std::unique_ptr<HostGroup> group,
     HostResources resources);
 
 }  // namespace tessera

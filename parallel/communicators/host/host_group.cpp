@@ -20,6 +20,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kSpin{20};
 /// How often a sleeping thread checks whether the other ranks are alive.
 constexpr std::chrono::seconds kAliveInterval{1};
+/// Largest number of calls between hosts at a time, which bounds their memory.
+constexpr size_t kMostExchanges = 4;
 /// First and longest sleep of a waiting thread that also has other work to advance.
 constexpr std::chrono::microseconds kShortestSleep{50}, kLongestSleep{1000};
 
@@ -29,8 +31,19 @@ bool is_small(const CollectiveCall& call) {
 
 }  // namespace
 
-HostGroup::HostGroup(int rank, std::vector<HostMember> members)
-    : rank_(rank), members_(std::move(members)) {}
+HostGroup::HostGroup(HostLayout layout, int rank, std::vector<HostMember> members,
+                     std::unique_ptr<HostLink> link)
+    : layout_(std::move(layout)),
+      rank_(rank),
+      me_(static_cast<size_t>(layout_.index_on_host(rank))),
+      members_(std::move(members)),
+      link_(std::move(link)) {
+  const size_t here = layout_.ranks_of(layout_.host_of(rank)).size();
+  require(members_.size() == here && spans_hosts() == (link_ != nullptr),
+          "host group: {} members of {} ranks of the host, and {} hosts", members_.size(), here,
+          layout_.hosts());
+  for (const HostMember& member : members_) processes_.push_back(member.process);
+}
 
 uint64_t HostGroup::start(const CollectiveCall& call) {
   const uint64_t number = mine().started.load(std::memory_order_relaxed);
@@ -73,69 +86,132 @@ bool HostGroup::all_have(std::atomic<uint64_t> HostRankPart::*count, uint64_t mo
       members_, [&](const HostMember& member) { return (member.part->*count).load() > more_than; });
 }
 
-// A small call's memory is not needed after it has started.
+// On one host, a small call's memory is not needed after it has started.
 bool HostGroup::is_done(uint64_t number) const {
   if (mine().finished.load() <= number) return false;
-  return is_small(call_of(static_cast<size_t>(rank_), number)) ||
+  return (!spans_hosts() && is_small(call_of(me_, number))) ||
          all_have(&HostRankPart::finished, number);
 }
 
 bool HostGroup::do_what_is_ready() {
   bool any = false;
   while (!failed_) {
-    const uint64_t next = mine().finished.load();
-    if (!all_have(&HostRankPart::started, next)) break;
     try {
-      do_part(next);
+      if (!do_next()) break;
     } catch (...) {
       fail_with(std::current_exception());
       break;
     }
-    mine().finished.store(next + 1);
-    ring_others();
     any = true;
   }
   if (any) event().notify();
   return any;
 }
 
-void HostGroup::do_part(uint64_t number) {
+bool HostGroup::do_next() {
+  if (spans_hosts()) {
+    const bool began = begin_exchanges();
+    return advance_exchanges() || began;
+  }
+  const uint64_t next = mine().finished.load();
+  if (!all_have(&HostRankPart::started, next)) return false;
+  do_part(next);
+  finish(next);
+  return true;
+}
+
+bool HostGroup::begin_exchanges() {
+  bool any = false;
+  while (exchanges_in_flight_.size() < kMostExchanges) {
+    const uint64_t next = mine().finished.load() + exchanges_in_flight_.size();
+    if (!all_have(&HostRankPart::started, next)) break;
+    std::vector<CollectiveCall> calls = checked_calls(next);
+    std::vector<const std::byte*> small;
+    if (is_small(calls[me_])) {
+      for (const HostMember& member : members_) {
+        small.push_back(member.part->small[next % HostRankPart::kRing].data());
+      }
+    }
+    Exchange exchange;
+    exchange.begin = Clock::now();
+    const SpanningPart::Group group{layout_, rank_, *link_, spare_, processes_};
+    exchange.part = std::make_unique<SpanningPart>(group, next, std::move(calls), std::move(small));
+    exchanges_in_flight_.push_back(std::move(exchange));
+    exchanges_ = true;
+    any = true;
+  }
+  return any;
+}
+
+bool HostGroup::advance_exchanges() {
+  bool any = false;
+  for (Exchange& exchange : exchanges_in_flight_) {
+    if (exchange.finished) continue;
+    const Progress progress = exchange.part->advance();
+    exchange.finished = progress == Progress::finished;
+    any |= progress != Progress::nothing;
+  }
+  while (!exchanges_in_flight_.empty() && exchanges_in_flight_.front().finished) {
+    const uint64_t number = mine().finished.load();
+    note_time(number, exchanges_in_flight_.front().begin);
+    exchanges_in_flight_.pop_front();
+    finish(number);
+  }
+  exchanges_ = !exchanges_in_flight_.empty();
+  return any;
+}
+
+void HostGroup::finish(uint64_t number) {
+  mine().finished.store(number + 1);
+  ring_others();
+}
+
+std::vector<CollectiveCall> HostGroup::checked_calls(uint64_t number) const {
   std::vector<CollectiveCall> calls;
-  std::vector<pid_t> processes;
   for (size_t member = 0; member < members_.size(); ++member) {
     calls.push_back(call_of(member, number));
-    processes.push_back(members_[member].process);
   }
-  const CollectiveCall& mine = calls[static_cast<size_t>(rank_)];
   for (size_t member = 0; member < calls.size(); ++member) {
-    require(agree(mine, calls[member]),
+    require(agree(calls[me_], calls[member]),
             "ranks {} and {} of a group of {} call different collectives: {}, and {}", rank_,
-            member, size(), describe(mine), describe(calls[member]));
+            rank_of(member), size(), describe(calls[me_]), describe(calls[member]));
   }
-  Timeline* timeline = timelines_[number % HostRankPart::kRing];
+  return calls;
+}
+
+void HostGroup::do_part(uint64_t number) {
+  const std::vector<CollectiveCall> calls = checked_calls(number);
   const auto begin = Clock::now();
-  if (is_small(mine)) {
+  if (is_small(calls[me_])) {
     do_small(number);
   } else {
-    run_part(calls, processes, rank_);
+    run_part(calls, processes_, rank_);
   }
-  if (timeline != nullptr) {
-    const bool by_owner = Timeline::current() == timeline;
-    const auto track = by_owner ? Timeline::Track::steps : Timeline::Track::background;
-    timeline->add(to_string(mine.collective), track, begin, Clock::now(),
-                  static_cast<int64_t>(std::min(mine.input.bytes(), mine.output.bytes())));
-  }
+  note_time(number, begin);
+}
+
+void HostGroup::note_time(uint64_t number, Clock::time_point begin) {
+  Timeline* timeline = timelines_[number % HostRankPart::kRing];
+  if (timeline == nullptr) return;
+  const CollectiveCall& call = call_of(me_, number);
+  const bool by_owner = Timeline::current() == timeline;
+  const auto track = by_owner ? Timeline::Track::steps : Timeline::Track::background;
+  timeline->add(to_string(call.collective), track, begin, Clock::now(),
+                static_cast<int64_t>(std::min(call.input.bytes(), call.output.bytes())));
 }
 
 // Each rank reduces all of a small all-reduce for itself, from the copies of the inputs.
 void HostGroup::do_small(uint64_t number) {
-  std::vector<const void*> inputs;
+  const CollectiveCall& call = call_of(me_, number);
+  const DType dtype = call.output.dtype();
+  std::vector<ReduceTerm> terms;
   for (const HostMember& member : members_) {
-    inputs.push_back(member.part->small[number % HostRankPart::kRing].data());
+    const auto rank = static_cast<int64_t>(terms.size());
+    terms.push_back(
+        {member.part->small[number % HostRankPart::kRing].data(), {rank, rank + 1}, dtype});
   }
-  const CollectiveCall& call = call_of(static_cast<size_t>(rank_), number);
   void* output = call.output.raw();
-  reduce_elements(call.output.dtype(), call.op, inputs, {&output, 1}, call.output.numel());
+  reduce_terms(dtype, call.op, terms, dtype, {&output, 1}, call.output.numel());
 }
 
 void HostGroup::wait_until(const std::function<bool()>& holds) {
@@ -170,7 +246,7 @@ void HostGroup::wait_for_event(const std::function<bool()>& holds) {
       looked = now;
       sleep = kShortestSleep;
     } else if (now - looked > kSpin) {
-      event().wait_for(seen, while_waiting_ ? sleep : kAliveInterval);
+      event().wait_for(seen, while_waiting_ || exchanges_ ? sleep : kAliveInterval);
       if (while_waiting_) while_waiting_();
       sleep = std::min<std::chrono::nanoseconds>(2 * sleep, kLongestSleep);
     }
@@ -207,7 +283,7 @@ void HostGroup::check_others() const {
   for (size_t member = 0; member < members_.size(); ++member) {
     if (!members_[member].part->failed) continue;
     throw PeerError(fmt::format("rank {} of a group of {} has failed, and this one waits for it",
-                                member, size()));
+                                rank_of(member), size()));
   }
 }
 
@@ -215,7 +291,7 @@ void HostGroup::check_alive() const {
   for (size_t member = 0; member < members_.size(); ++member) {
     if (kill(members_[member].process, 0) == 0 || errno != ESRCH) continue;
     throw PeerError(fmt::format("rank {} of a group of {} has ended, and this one waits for it",
-                                member, size()));
+                                rank_of(member), size()));
   }
 }
 

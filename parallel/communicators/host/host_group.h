@@ -4,10 +4,13 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -15,7 +18,11 @@
 #include "core/trace/timeline.h"
 #include "parallel/communicators/collective_call.h"
 #include "parallel/communicators/host/host_event_count.h"
+#include "parallel/communicators/host/host_layout.h"
+#include "parallel/communicators/host/host_link.h"
 #include "parallel/communicators/host/progress_thread.h"
+#include "parallel/communicators/host/spanning_part.h"
+#include "parallel/communicators/host/spare_buffers.h"
 
 namespace tessera {
 
@@ -40,25 +47,33 @@ struct HostMember {
   HostRankPart* part;
 };
 
-/// Collectives of ranks on one host that may copy from and to each other's memory
-/// (parallel/communicators/host/peer_memory.h). Each rank reads its slice of the others' tensors,
-/// reduces it in rank order, and writes the result to all. For n bytes it copies 2(p − 1)/p · n,
-/// each byte once, which is the minimum for an all-reduce. Ranks synchronize twice: when all have
-/// called, and when all have finished their slices. Small all-reduces synchronize once.
+/// Collectives of ranks that may copy from and to each other's memory
+/// (parallel/communicators/host/peer_memory.h) if they are on one host, and otherwise send
+/// messages.
+///
+/// On one host, each rank reads its slice of the others' tensors, reduces it, and writes the result
+/// to all. For n bytes it copies 2(p − 1)/p · n, each byte once, which is the minimum for an
+/// all-reduce. Ranks synchronize twice: when all have called, and when all have finished their
+/// slices. Small all-reduces synchronize once. On several hosts, each host first reduces what it
+/// sends to the others (parallel/communicators/host/spanning_part.h). The order of sums is that of
+/// parallel/communicators/reduce.h in both cases, so they have the same bits on any hosts.
 ///
 /// A pending call is executed by whichever comes first, a ProgressThread or a waiting thread. Calls
 /// are executed in the order in which they were started.
 class HostGroup final : public Progressable {
  public:
-  /// `members` are in rank order; their memory must outlive this object on all ranks.
-  HostGroup(int rank, std::vector<HostMember> members);
+  /// `rank` is this rank in the group. `members` are the ranks of its host, ascending; their memory
+  /// must outlive this object on all of them. `link` connects the hosts, and is null if there is
+  /// only one.
+  HostGroup(HostLayout layout, int rank, std::vector<HostMember> members,
+            std::unique_ptr<HostLink> link = nullptr);
 
   /// A function that a waiting thread calls at least every millisecond, to advance other work that
   /// ranks need from this one and that notifies no event count. Set it before the first call.
   void set_while_waiting(std::function<void()> body) { while_waiting_ = std::move(body); }
 
   int rank() const { return rank_; }
-  int size() const { return static_cast<int>(members_.size()); }
+  int size() const { return layout_.ranks(); }
 
   /// Starts a call and returns its number. Only one thread of a rank may start calls at a time. The
   /// call's memory must be reachable by the other ranks, and must not be touched until the call is
@@ -77,21 +92,39 @@ class HostGroup final : public Progressable {
   void abort();
 
   Progress make_progress() override;
-  bool notifies() const override { return true; }
+  /// False while messages between hosts are under way.
+  bool notifies() const override { return !exchanges_; }
 
  private:
-  HostRankPart& mine() const { return *members_[static_cast<size_t>(rank_)].part; }
-  HostEventCount& event() const { return *members_[static_cast<size_t>(rank_)].event; }
+  /// A call between hosts that this rank takes part in.
+  struct Exchange {
+    std::unique_ptr<SpanningPart> part;
+    std::chrono::steady_clock::time_point begin;
+    bool finished = false;
+  };
+
+  HostRankPart& mine() const { return *members_[me_].part; }
+  HostEventCount& event() const { return *members_[me_].event; }
+  bool spans_hosts() const { return layout_.hosts() > 1; }
+  int rank_of(size_t member) const { return layout_.ranks_of(layout_.host_of(rank_))[member]; }
   const CollectiveCall& call_of(size_t member, uint64_t number) const {
     return members_[member].part->calls[number % HostRankPart::kRing];
   }
 
   bool all_have(std::atomic<uint64_t> HostRankPart::*count, uint64_t more_than) const;
   bool is_done(uint64_t number) const;
-  /// Does this rank's part of the calls that all ranks have started. Requires the lock.
+  /// Does this rank's part of the calls that all ranks of the host have started. Requires the lock,
+  /// as do the functions that it calls.
   bool do_what_is_ready();
+  bool do_next();
+  bool begin_exchanges();
+  bool advance_exchanges();
+  void finish(uint64_t number);
+  std::vector<CollectiveCall> checked_calls(uint64_t number) const;
   void do_part(uint64_t number);
   void do_small(uint64_t number);
+  /// Adds what has run since `begin` to the call's timeline, if it has one.
+  void note_time(uint64_t number, std::chrono::steady_clock::time_point begin);
   void wait_until(const std::function<bool()>& holds);
   void wait_for_event(const std::function<bool()>& holds);
   void ring_others() const;
@@ -100,8 +133,15 @@ class HostGroup final : public Progressable {
   void fail_with(std::exception_ptr error);
   void throw_error();
 
+  HostLayout layout_;
   int rank_;
+  size_t me_;  // this rank's index in members_
   std::vector<HostMember> members_;
+  std::vector<pid_t> processes_;
+  std::unique_ptr<HostLink> link_;
+  SpareBuffers spare_;
+  std::deque<Exchange> exchanges_in_flight_;  // from call `finished` on; uses all of the above
+  std::atomic<bool> exchanges_{false};        // whether there are any
   std::function<void()> while_waiting_;
   std::mutex mutex_;  // held while doing this rank's parts
   std::atomic<int> waiting_{0};

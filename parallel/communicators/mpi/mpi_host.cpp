@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <exception>
 #include <new>
@@ -9,7 +10,7 @@
 
 #include "core/error.h"
 #include "parallel/communicators/host/peer_memory.h"
-#include "parallel/communicators/mpi/mpi_operations.h"
+#include "parallel/communicators/mpi/mpi_call.h"
 
 namespace tessera {
 namespace {
@@ -115,34 +116,67 @@ void MpiHost::check_copies() const {
   require(error.empty(), "{}", error);
 }
 
-MpiHost::Group MpiHost::make_group(MPI_Comm comm) const {
-  struct Member {
-    int host, host_rank;
+MpiHost::Members MpiHost::members_of(MPI_Comm comm, const MpiTransport& transport) {
+  struct Place {
+    int host, simulated, host_rank;
+    int alone;  // whether it cannot share memory with the others of its host
   };
-  const std::vector<Member> members = all_gather(comm, Member{id_, mpi_rank(comm_)});
-  Group made;
-  made.why_not = why_not_;
-  for (const Member& member : members) {
-    if (member.host != id_) return made;
-  }
-  if (why_not_) return made;
-  try {
-    made.memory = std::make_unique<MpiSharedMemory>(comm, sizeof(HostRankPart));
-  } catch (const Error& error) {
-    made.why_not = error.what();
-    return made;
-  }
-  std::vector<HostMember> group;
-  for (size_t rank = 0; rank < members.size(); ++rank) {
-    auto* part = static_cast<HostRankPart*>(made.memory->part(static_cast<int>(rank)));
-    group.push_back({processes_[static_cast<size_t>(members[rank].host_rank)],
-                     static_cast<HostEventCount*>(memory_->part(members[rank].host_rank)), part});
-  }
+  const int world_rank = mpi_rank(MPI_COMM_WORLD);
+  const int simulated = transport.simulated_host ? transport.simulated_host(world_rank) : 0;
+  const int host_rank = mpi_rank(comm_);
+  std::optional<std::string> why_not = why_not_;
+  auto memory = std::make_unique<Memory>();
+
+  std::vector<Place> places = all_gather(comm, Place{id_, simulated, host_rank, why_not_ ? 1 : 0});
   const int me = mpi_rank(comm);
-  new (group[static_cast<size_t>(me)].part) HostRankPart;
+  // The host of a rank, numbered by its first rank; a rank by itself is a host.
+  const auto hosts_of = [](const std::vector<Place>& all) {
+    std::vector<int> hosts;
+    for (const Place& place : all) {
+      const auto same = [&](const Place& other) {
+        return other.host == place.host && other.simulated == place.simulated;
+      };
+      const auto first = std::ranges::find_if(all, same);
+      hosts.push_back(
+          static_cast<int>(place.alone != 0 ? &place - all.data() : first - all.begin()));
+    }
+    return hosts;
+  };
+  std::vector<int> hosts = hosts_of(places);
+  MPI_Comm here = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split(comm, hosts[static_cast<size_t>(me)], me, &here), "MPI_Comm_split");
+  check_mpi(MPI_Comm_set_errhandler(here, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  if (mpi_size(here) > 1) {
+    try {
+      memory->shared = std::make_unique<MpiSharedMemory>(here, sizeof(HostRankPart));
+    } catch (const Error& error) {
+      why_not = error.what();
+    }
+  }
+  MPI_Comm_free(&here);
+  places = all_gather(comm, Place{id_, simulated, host_rank, why_not ? 1 : 0});
+  hosts = hosts_of(places);
+  HostLayout layout(hosts);
+
+  if (memory->shared == nullptr) memory->own = std::make_unique<HostRankPart>();
+  std::vector<HostMember> members;
+  const std::vector<int>& ranks = layout.ranks_of(layout.host_of(me));
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    if (memory->own != nullptr) {
+      members.push_back({getpid(), event_, memory->own.get()});
+      break;
+    }
+    const int place = places[static_cast<size_t>(ranks[i])].host_rank;
+    members.push_back({processes_[static_cast<size_t>(place)],
+                       static_cast<HostEventCount*>(memory_->part(place)),
+                       static_cast<HostRankPart*>(memory->shared->part(static_cast<int>(i)))});
+  }
+  if (memory->shared != nullptr) {
+    new (members[static_cast<size_t>(layout.index_on_host(me))].part) HostRankPart;
+  }
   check_mpi(MPI_Barrier(comm), "MPI_Barrier");  // no access before all parts are initialized
-  made.group = std::make_unique<HostGroup>(me, std::move(group));
-  return made;
+  if (layout.ranks() == 1) why_not = std::nullopt;
+  return {std::move(layout), std::move(members), std::move(memory), std::move(why_not)};
 }
 
 }  // namespace tessera

@@ -10,6 +10,7 @@
 
 #include "parallel/communicators/host/host_event_count.h"
 #include "parallel/communicators/host/host_group.h"
+#include "parallel/communicators/mpi/mpi_runtime.h"
 
 namespace tessera {
 
@@ -44,16 +45,22 @@ class MpiHost {
   /// This rank's event count.
   HostEventCount& event() { return *event_; }
 
-  /// What the ranks of `comm` need for direct copies. `group` is null if they run on several hosts
-  /// or may not copy. If this rank's host forbids it, `why_not` completes a sentence after
-  /// "because".
-  struct Group {
-    std::unique_ptr<HostGroup> group;
-    std::unique_ptr<MpiSharedMemory> memory;
+  /// The parts of the members, in shared memory or, for a rank by itself, its own.
+  struct Memory {
+    std::unique_ptr<MpiSharedMemory> shared;
+    std::unique_ptr<HostRankPart> own;
+  };
+  /// How the ranks of `comm` are placed, and those of this rank's host. Ranks that may not copy
+  /// from each other's memory count as on hosts of their own; `why_not` then completes a sentence
+  /// after "because" on the ranks of such a host.
+  struct Members {
+    HostLayout layout;
+    std::vector<HostMember> members;
+    std::unique_ptr<Memory> memory;
     std::optional<std::string> why_not;
   };
   /// Collective over `comm`.
-  Group make_group(MPI_Comm comm) const;
+  Members members_of(MPI_Comm comm, const MpiTransport& transport);
 
  private:
   void connect();

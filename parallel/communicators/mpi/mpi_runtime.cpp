@@ -11,10 +11,10 @@
 #include <string>
 
 #include "core/error.h"
+#include "parallel/communicators/mpi/mpi_call.h"
 #include "parallel/communicators/mpi/mpi_communicator.h"
 #include "parallel/communicators/mpi/mpi_context.h"
 #include "parallel/communicators/mpi/mpi_launch.h"
-#include "parallel/communicators/mpi/mpi_operations.h"
 
 namespace tessera {
 namespace {
@@ -65,12 +65,11 @@ void MpiRuntime::abort(std::string_view message, ExitCode code) {
   std::_Exit(static_cast<int>(code));
 }
 
-std::unique_ptr<Communicator> MpiRuntime::duplicate_world(MpiTransport transport,
-                                                          int64_t max_count) {
+std::unique_ptr<Communicator> MpiRuntime::duplicate_world(const MpiTransport& transport) {
   const std::lock_guard lock(context_->calls);
   MPI_Comm comm = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup");
-  return make_communicator(comm, context_, {transport, max_count});
+  return make_communicator(comm, context_, transport);
 }
 
 }  // namespace tessera

@@ -1,6 +1,7 @@
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <string_view>
 
@@ -11,14 +12,13 @@ namespace tessera {
 
 struct MpiContext;
 
-/// Maximum number of elements per MPI call. MPI counts are ints, and some libraries add a number of
-/// ranks to them.
-inline constexpr int64_t kMaxCount = int64_t{1} << 30;
-
-/// The transport for tensors.
-enum class MpiTransport : uint8_t {
-  automatic,  ///< direct copies if all ranks run on one host and may, else messages
-  messages,   ///< MPI's own collectives
+/// How a communicator, and those split from it, move tensors. Tests change the defaults.
+struct MpiTransport {
+  /// Largest number of bytes per MPI call. MPI counts are ints, and some libraries add to them.
+  size_t max_bytes = size_t{1} << 30;
+  /// If set, ranks of the world for which this returns different numbers count as on different
+  /// hosts. The same function on all ranks.
+  std::function<int(int world_rank)> simulated_host = nullptr;
 };
 
 /// Initializes MPI for its lifetime; at most one per process. Any thread may call MPI, one at a
@@ -35,21 +35,19 @@ class MpiRuntime {
   MpiRuntime(const MpiRuntime&) = delete;
   MpiRuntime& operator=(const MpiRuntime&) = delete;
 
-  /// The communicator of all ranks. A sum has the same bits on every rank. If all ranks run on one
-  /// host, they copy from and to each other's memory (parallel/communicators/host/host_group.h):
-  /// sums run in rank order, bf16 rounds once at the end, and ranks that call different collectives
-  /// get an error. Otherwise they send messages: MPI chooses the order of sums, which may change
-  /// with the number of ranks, bf16 sums add pairs in fp32 and round each, and MPI does not detect
-  /// different collectives. Both transports advance pending collectives in the background.
+  /// The communicator of all ranks. Ranks of one host, as MPI sees it, copy from and to each
+  /// other's memory if they may, and ranks of different hosts send messages
+  /// (parallel/communicators/host/host_group.h). Sums have the same bits for any placement of the
+  /// ranks on hosts, and bf16 rounds once at the end. Ranks of one host that call different
+  /// collectives get an error; ranks of different hosts then wait for each other. Pending
+  /// collectives advance in the background.
   Communicator& world() { return *world_; }
 
   /// Prints `message` with this rank's number to stderr and ends all ranks with this exit code.
   [[noreturn]] void abort(std::string_view message, ExitCode code = ExitCode::failed);
 
-  /// Creates another communicator of all ranks that moves at most `max_count` elements per MPI
-  /// call. The default is MPI's own limit; tests choose a smaller one. Collective.
-  std::unique_ptr<Communicator> duplicate_world(MpiTransport transport = MpiTransport::automatic,
-                                                int64_t max_count = kMaxCount);
+  /// Creates another communicator of all ranks. Collective.
+  std::unique_ptr<Communicator> duplicate_world(const MpiTransport& transport = {});
 
  private:
   std::shared_ptr<MpiContext> context_;

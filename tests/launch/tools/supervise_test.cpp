@@ -128,6 +128,7 @@ TEST(RunEnd, NamesTheRankThatHung) {
       "  rank 2 (host b, process 12) is missing from all_reduce 8\n"
       "    it is in step 17\nthe other ranks:\n  rank 0 (host a, process 10) has waited\n";
   EXPECT_EQ(explain_end(75, report, views, {}).rank, 2);
+  EXPECT_EQ(explain_end(139, report, views, {}).code, ExitCode::hang) << "mpirun crashed later";
 }
 
 TEST(RunEnd, TakesMessagesOfRanks) {

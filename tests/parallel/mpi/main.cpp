@@ -24,6 +24,8 @@ namespace {
 
 MpiRuntime* runtime = nullptr;
 Communicator* chunked_world = nullptr;
+Communicator* two_hosts_world = nullptr;
+Communicator* apart_world = nullptr;
 
 // The ranks' GPUs as communicators of host tensors; null without GPUs.
 Communicator* staged_world = nullptr;
@@ -42,7 +44,11 @@ class MpiCases : public ::testing::TestWithParam<CommunicatorCase> {};
 
 TEST_P(MpiCases, Hold) { run(GetParam(), runtime->world()); }
 
-// With so few elements per MPI call, most collectives need several calls.
+TEST_P(MpiCases, HoldOnSimulatedHosts) { run(GetParam(), *two_hosts_world); }
+
+TEST_P(MpiCases, HoldOnHostsWhoseRanksAreNoNeighbors) { run(GetParam(), *apart_world); }
+
+// Each rank is a host of its own. With so few bytes per MPI call, most messages need several.
 TEST_P(MpiCases, HoldInPieces) { run(GetParam(), *chunked_world); }
 
 TEST_P(MpiCases, HoldForGpuTensorsStaged) {
@@ -71,6 +77,9 @@ TEST(Mpi, CopiesDirectlyOrExplainsWhyNot) {
   if (name.find("because") != std::string::npos) GTEST_SKIP() << name;
   EXPECT_EQ(name, "mpi, direct copies");
   EXPECT_EQ(chunked_world->name(), "mpi");
+  if (runtime->world().size() == 4) {
+    EXPECT_EQ(two_hosts_world->name(), "mpi between 2 hosts, direct copies on each");
+  }
 }
 
 // Prints only failures, on ranks other than 0.
@@ -105,8 +114,15 @@ int run_cases() {
     listeners.Append(new FailuresOnly);
   }
   const std::unique_ptr<Communicator> chunked =
-      runtime->duplicate_world(MpiTransport::messages, 997);
+      runtime->duplicate_world({.max_bytes = 997, .simulated_host = [](int rank) { return rank; }});
   chunked_world = chunked.get();
+  // Hosts of two ranks, and of ranks that are no neighbors.
+  const std::unique_ptr<Communicator> two_hosts =
+      runtime->duplicate_world({.simulated_host = [](int rank) { return rank / 2; }});
+  two_hosts_world = two_hosts.get();
+  const std::unique_ptr<Communicator> apart =
+      runtime->duplicate_world({.simulated_host = [](int rank) { return rank % 2; }});
+  apart_world = apart.get();
   const std::unique_ptr<Communicator> staged = open_gpus(Backend::mpi);
   staged_world = staged.get();
   const std::unique_ptr<Communicator> nccl = open_gpus(Backend::nccl);
