@@ -259,12 +259,13 @@ void shrink_model(ModelConfig& model) {
   model.init_stddev = 0.1;
 }
 
-/// The first positions of the attention mask.
+/// The first positions of the attention mask, if there are fewer than before.
 void shrink_attention_plane(ShrunkRun& run) {
   ModelConfig& model = run.config.model;
   if (!model.attention_plane) return;
   const Tensor& whole = model.attention_plane->values.tensor;
   const int64_t heads = whole.dim(0), length = model.seq_length;
+  if (length == whole.dim(1)) return;
   auto corner = std::make_shared<AttentionPlane>();
   corner->values = OwnedTensor({heads, length, length}, whole.dtype());
   corner->checksum = model.attention_plane->checksum;

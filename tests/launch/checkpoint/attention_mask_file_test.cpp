@@ -30,6 +30,7 @@ ModelConfig small_model() {
   model.seq_length = kLength;
   model.num_heads = kHeads;
   model.num_layers = 2;
+  model.vocab_size = 11;
   return model;
 }
 
