@@ -159,6 +159,9 @@ ModelConfig model_of(const Checkpoint& checkpoint) {
   ModelConfig model = model_from_json(checkpoint.manifest().model);
   if (!model.attention_mask_file) return model;
   const std::string checksum = *model.attention_mask_file;
+  require(checkpoint.has_attachment(kAttentionMaskAttachment),
+          "checkpoint {} has no {}, but its model was trained with the mask {}",
+          checkpoint.path().string(), kAttentionMaskAttachment, checksum);
   checkpoint.attachment(kAttentionMaskAttachment);  // throws unless it is intact
   const std::filesystem::path path = checkpoint.path() / kAttentionMaskAttachment;
   model.attention_mask_file = path.string();
