@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "core/error.h"
+#include "models/attention_plane.h"
 
 namespace tessera {
 namespace {
@@ -82,6 +83,15 @@ const Architecture& architecture_of(ModelKind kind) {
 }
 
 bool ModelTraits::hides(int64_t t, int64_t s, bool is_local) const {
+  const int64_t heads = attention_plane ? attention_plane->heads() : 1;
+  for (int64_t h = 0; h < heads; ++h) {
+    if (!hides(t, s, is_local, h)) return false;
+  }
+  return true;
+}
+
+bool ModelTraits::hides(int64_t t, int64_t s, bool is_local, int64_t head) const {
+  if (attention_plane && attention_plane->hides(head, t, s)) return true;
   if (causal && s > t && s >= attention_prefix) return true;
   if (!is_local || std::min(t, s) < global_tokens) return false;
   const int64_t distance = std::abs(t - s);
@@ -95,6 +105,8 @@ MaskKinds ModelTraits::mask_kinds() const {
   kinds.dilation = attention_dilation > 1;
   kinds.global_tokens = global_tokens > 0;
   kinds.prefix = attention_prefix > 0;
+  kinds.hidden_by_position = attention_plane && !attention_plane->is_additive();
+  kinds.additive_by_position = attention_plane && attention_plane->is_additive();
   kinds.documents = kinds.compact = true;
   return kinds;
 }
@@ -135,6 +147,7 @@ ModelTraits traits_of(const ModelConfig& config) {
   traits.attention_dilation = config.attention_dilation;
   traits.global_tokens = config.global_tokens;
   traits.attention_prefix = config.attention_prefix;
+  traits.attention_plane = config.attention_plane;
   traits.sentence_pairs = config.next_sentence;
   traits.document_labels = config.next_sentence || classifies;
   traits.problem_type = config.problem_type;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 
@@ -60,6 +61,7 @@ struct ModelTraits {
   bool causal;               ///< a token attends only to itself and earlier tokens
   int64_t attention_window;  ///< of layers with a window: tokens with |t − s| < it are visible
   int64_t attention_dilation, global_tokens, attention_prefix;  ///< as in ModelConfig
+  std::shared_ptr<const AttentionPlane> attention_plane;        ///< the same
   bool sentence_pairs;       ///< samples are labeled sentence pairs
   bool document_labels;      ///< documents have labels: next sentence, class, labels or a number
   bool token_labels;         ///< targets are labels of words, on their first tokens
@@ -78,7 +80,11 @@ struct ModelTraits {
   bool head_transform;    ///< the head of tokens has a dense layer before its last one
 
   /// Returns whether the model's own mask hides the key at position s of a document from the query
-  /// at t, in layers with a window (ModelConfig::is_local) or in all others.
+  /// at t, in layers with a window (ModelConfig::is_local) or in all others, and in this head,
+  /// which matters only if the attention plane has several.
+  bool hides(int64_t t, int64_t s, bool is_local, int64_t head) const;
+
+  /// The same for all heads: whether none of them sees the key.
   bool hides(int64_t t, int64_t s, bool is_local) const;
 
   /// The mask kinds that attention must implement to train this model: the model's own mask, per

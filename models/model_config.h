@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +11,8 @@
 #include "core/ops/rotary.h"
 
 namespace tessera {
+
+struct AttentionPlane;
 
 /// The architectures; models/architecture.h describes how they differ.
 enum class ModelKind : uint8_t {
@@ -118,6 +122,10 @@ struct ModelConfig {
   /// Of a causal model: the first tokens of a document see each other (AttentionMask::prefix), so
   /// all but the last of them have no loss.
   int64_t attention_prefix = 0;
+  /// Of models with one stack: a file with a mask by position, and its contents, which whoever
+  /// makes a model must have read (launch/checkpoint/attention_mask_file.h).
+  std::optional<std::string> attention_mask_file = {};
+  std::shared_ptr<const AttentionPlane> attention_plane = {};
   int64_t token_types = 0;         ///< BERT's segments; 0: none
   int64_t num_labels = 0;          ///< classes of a classification head; 1 for a number
   double similarity_scale = 20.0;  ///< factor of the cosines in the contrastive loss

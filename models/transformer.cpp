@@ -8,6 +8,7 @@
 #include "core/ops/rotary.h"
 #include "core/trace/trace.h"
 #include "models/architecture.h"
+#include "models/attention_plane.h"
 #include "parallel/communicators/traffic.h"
 
 namespace tessera {
@@ -36,6 +37,13 @@ Transformer::Transformer(ParameterStore& store, const ModelConfig& config, Commu
   if (const auto reason = attention_unsupported_reason(traits_of(config).mask_kinds())) {
     fail("no attention implementation supports the masks of this model: {}", *reason);
   }
+  if (config.attention_plane) {
+    attention_plane_ = &store.declare_constant(config.attention_plane->values.tensor);
+  }
+  require(config.attention_mask_file.has_value() == (attention_plane_ != nullptr) &&
+              (attention_plane_ == nullptr || stack.name.empty()),
+          "transformer: the mask of attention_mask_file has not been read, or the model has "
+          "several stacks");
   if (config.pre_norm()) {
     final_norm_.emplace(store, stack.name + "final_norm", config, GradientSum::local_rows);
   }
@@ -61,6 +69,15 @@ Transformer::Views Transformer::views(const StepContext& ctx, const AttentionMas
     local.window = local.window > 0 ? std::min(local.window, window) : window;
     local.dilation = config_.attention_dilation;
     local.global_tokens = config_.global_tokens;
+  }
+  if (attention_plane_ != nullptr) {
+    const bool is_additive = config_.attention_plane->is_additive();
+    const auto part = is_additive ? &AttentionMask::additive : &AttentionMask::hidden;
+    require(!(mask.*part).defined(),
+            "transformer: the model's attention_mask_file is the {} part of its mask, so that of "
+            "a batch cannot have one, but is: {}",
+            is_additive ? "additive" : "hidden", to_string(kinds_of(mask)));
+    result.local.mask.*part = result.global.mask.*part = *attention_plane_;
   }
   if (causal_) local.prefix = result.global.mask.prefix = config_.attention_prefix;
   result.local.position_bias = result.global.position_bias = position_bias_.table(ctx);

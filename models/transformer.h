@@ -28,10 +28,10 @@ class Transformer {
   Transformer(ParameterStore& store, const ModelConfig& config, Communicator& tp);
 
   /// x (B, T, C) → (B, T, C) in ctx.arena; the local rows (1, n, C) if rows are sharded. `mask` is
-  /// that of the batch (padding, documents, anything else); the model's own causal mask and window
-  /// are added. positions (B × T) int32, of all tokens within their documents, are read only by
-  /// rotary models. `source`, which must live until the end of the backward pass, is for a stack
-  /// with cross-attention.
+  /// that of the batch (padding, documents, anything else); the model's own causal mask, window
+  /// and attention plane are added. positions (B × T) int32, of all tokens within their documents,
+  /// are read only by rotary models. `source`, which must live until the end of the backward pass,
+  /// is for a stack with cross-attention.
   Tensor forward(const StepContext& ctx, const Tensor& x, const AttentionMask& mask,
                  const Tensor& positions, const EncodedSource* source = nullptr);
 
@@ -72,6 +72,7 @@ class Transformer {
   bool causal_;
   int first_layer_;
   PositionBias position_bias_;
+  const Tensor* attention_plane_ = nullptr;  // null if the model has none
   std::deque<Block> blocks_;
   std::optional<Norm> final_norm_;
   std::vector<Tensor> inputs_;  // input of each block in the last forward pass, shaped like x

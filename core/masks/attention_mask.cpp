@@ -6,7 +6,7 @@ MaskKinds kinds_of(const AttentionMask& mask) {
   MaskKinds kinds;
   // The bindings do not compile if a kind is missing here.
   auto& [causal, window, dilation, prefix, global_tokens, lengths, hidden_keys, documents, hidden,
-         additive, compact] = kinds;
+         additive, hidden_by_position, additive_by_position, compact] = kinds;
   causal = mask.causal;
   window = mask.window > 0;
   dilation = mask.dilation != 1;
@@ -15,8 +15,10 @@ MaskKinds kinds_of(const AttentionMask& mask) {
   lengths = mask.lengths.defined();
   hidden_keys = mask.hidden_keys.defined();
   documents = mask.documents.defined();
-  hidden = mask.hidden.defined();
-  additive = mask.additive.defined();
+  hidden_by_position = is_by_position(mask.hidden);
+  additive_by_position = is_by_position(mask.additive);
+  hidden = mask.hidden.defined() && !hidden_by_position;
+  additive = mask.additive.defined() && !additive_by_position;
   compact = false;  // not known from the mask
   return kinds;
 }
@@ -29,7 +31,7 @@ std::string to_string(const MaskKinds& kinds) {
     names += name;
   };
   const auto& [causal, window, dilation, prefix, global_tokens, lengths, hidden_keys, documents,
-               hidden, additive, compact] = kinds;
+               hidden, additive, hidden_by_position, additive_by_position, compact] = kinds;
   add(causal, "causal");
   add(window, "window");
   add(dilation, "dilation");
@@ -40,6 +42,8 @@ std::string to_string(const MaskKinds& kinds) {
   add(documents, "documents");
   add(hidden, "hidden");
   add(additive, "additive");
+  add(hidden_by_position, "hidden_by_position");
+  add(additive_by_position, "additive_by_position");
   add(compact, "compact");
   return names.empty() ? "none" : names;
 }

@@ -45,6 +45,9 @@ struct AttentionMask {
   int64_t document_length = 0;
 
   /// (T, T), (B, 1, T, T) or (B, H, T, T) uint8, where H counts the heads of all ranks: 1 hides.
+  /// Or by position, (1, R, R) or (H, R, R): rows and columns are the positions of query and key,
+  /// counted like those of `prefix`, and R is at least the longest sequence. So a document has the
+  /// same mask wherever it is in a row.
   Tensor hidden = {};
 
   /// Shaped like `hidden`, fp32: added to the scaled scores; −inf hides.
@@ -70,12 +73,19 @@ struct MaskKinds {
   bool documents = false;
   bool hidden = false;
   bool additive = false;
+  bool hidden_by_position = false;    ///< `hidden` is (1, R, R) or (H, R, R)
+  bool additive_by_position = false;  ///< the same of `additive`
   bool compact = false;  ///< the batch has no padding (PaddedRows in core/ops/attention.h)
 
   bool operator==(const MaskKinds&) const = default;
 };
 
 MaskKinds kinds_of(const AttentionMask& mask);
+
+/// Whether `hidden` or `additive` of a mask, if it is defined, is by position.
+inline bool is_by_position(const Tensor& plane) {
+  return plane.defined() && plane.shape().rank() == 3;
+}
 
 /// "causal, documents", or "none".
 std::string to_string(const MaskKinds& kinds);

@@ -125,21 +125,24 @@ void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
 
 /// Why attention_forward, _backward and _weights do not support masks of these kinds; none if they
 /// do. A batch without padding needs `documents` and supports beside them only causal, window,
-/// dilation, prefix and global_tokens, which depend on positions within a document, and
-/// hidden_keys, (1, N). The other masks refer to positions in padded sequences.
+/// dilation, prefix, global_tokens, and hidden and additive by position, which depend on positions
+/// within a document, and hidden_keys, (1, N). The other masks refer to positions in padded
+/// sequences.
 std::optional<std::string> attention_unsupported_reason(const MaskKinds& kinds);
 
 /// Attention of one new position per sequence to cached keys and values, for generation. q, out (B,
 /// Hl, D); keys, values (B, Kl, capacity, D); all of one dtype, fp32 or bf16. The new position is
-/// the last of the first `length`, of which the query sees those that the window, dilation and
-/// global_tokens of `mask` show. position_bias (Hl, 2R − 1), as in AttentionOptions with R of at
-/// least `length`, may be undefined. The bits of a head do not depend on other heads.
+/// the last of the first `length`, of which the query sees those that options.mask shows: its
+/// window, dilation and global_tokens, and the row of the newest position in `hidden` and
+/// `additive` by position. A query that sees none outputs zeros. Of the options, the scale, the
+/// position_bias, whose R and that of the mask is at least `length`, and first_head and total_heads
+/// are read. The bits of a head do not depend on other heads.
 void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values, int64_t length,
-                      const AttentionMask& mask, float scale, const Tensor& position_bias,
-                      Tensor out);
+                      const AttentionOptions& options, Tensor out);
 
-/// The same for attention_decode, which supports no mask, causal, window, dilation, global_tokens
-/// and prefix. The last two have no effect of their own: later keys are not in the cache.
+/// The same for attention_decode, which supports no mask, causal, window, dilation, global_tokens,
+/// prefix, and hidden and additive by position. Causal and prefix have no effect of their own:
+/// later keys are not in the cache.
 std::optional<std::string> attention_decode_unsupported_reason(const MaskKinds& kinds);
 
 }  // namespace tessera

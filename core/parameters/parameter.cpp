@@ -111,12 +111,39 @@ Parameter& ParameterStore::declare(const ParameterSpec& spec) {
   return parameter;
 }
 
+const Tensor& ParameterStore::declare_constant(const Tensor& in_host) {
+  require(!allocated_, "a constant is declared after a parameter store was allocated");
+  require(in_host.device().is_cpu(), "a constant must be in host memory, but is {}",
+          describe(in_host));
+  return constants_.emplace_back(Constant{in_host, {}, {}}).tensor;
+}
+
+size_t ParameterStore::constant_bytes() const {
+  size_t bytes = 0;
+  for (const Constant& constant : constants_) bytes += constant.in_host.bytes();
+  return bytes;
+}
+
+void ParameterStore::allocate_constants() {
+  for (Constant& constant : constants_) {
+    const Tensor& in_host = constant.in_host;
+    if (device_.is_cpu()) {
+      constant.tensor = in_host;
+      continue;
+    }
+    constant.on_device = Buffer(in_host.bytes(), device_);
+    constant.tensor = constant.on_device.tensor(in_host.shape(), in_host.dtype());
+    if (!device_.is_meta()) copy(in_host, constant.tensor);
+  }
+}
+
 void ParameterStore::allocate(Device device, DType precision, StoreFor purpose,
                               const OptimizerSharding& sharding) {
   require(!allocated_, "a parameter store is allocated once");
   allocated_ = true;
   device_ = device;
   precision_ = precision;
+  allocate_constants();
 
   std::set<std::string> names;
   std::vector<int64_t> sizes;

@@ -139,6 +139,11 @@ class ParameterStore {
   /// Call it before allocate(). The reference is valid as long as the store.
   Parameter& declare(const ParameterSpec& spec);
 
+  /// For a tensor of the model that is no parameter, in host memory, where it must stay as long as
+  /// the store. Call it before allocate(), which copies the tensor to a GPU. The reference is valid
+  /// as long as the store, and the tensor defined after allocate().
+  const Tensor& declare_constant(const Tensor& in_host);
+
   /// Allocates zeroed buffers. Throws if two parameters share a name.
   void allocate(Device device, DType precision, StoreFor purpose,
                 const OptimizerSharding& sharding = {});
@@ -177,6 +182,7 @@ class ParameterStore {
   DType precision() const { return precision_; }
   Device device() const { return device_; }
 
+  size_t constant_bytes() const;
   size_t value_bytes() const { return values_.bytes(); }
   size_t grad_bytes() const { return grads_.bytes(); }
   size_t master_bytes() const { return masters_.bytes(); }
@@ -186,7 +192,15 @@ class ParameterStore {
   OptimizerShard shard_of(size_t bucket, Range elements) const;
   Tensor whole_state(const Buffer& buffer, const char* what) const;
 
+  struct Constant {
+    Tensor in_host, tensor;
+    Buffer on_device;
+  };
+
+  void allocate_constants();
+
   std::deque<Parameter> parameters_;
+  std::deque<Constant> constants_;
   FlatLayout layout_;
   DType precision_ = DType::f32;
   Device device_;

@@ -1,11 +1,13 @@
 #include "launch/checkpoint/model_json.h"
 
+#include <optional>
 #include <set>
 #include <string_view>
 
 #include "core/error.h"
 #include "launch/config/schema.h"
 #include "launch/config/validate_kind.h"
+#include "models/attention_plane.h"
 
 namespace tessera {
 namespace {
@@ -21,7 +23,9 @@ struct JsonWriter {
   template <typename T, typename Rule>
   void operator()(const Key& key, const T& member, const Rule& rule, std::string_view) {
     if (only_for_training(key.name)) return;
-    if constexpr (std::is_enum_v<T>) {
+    if constexpr (std::is_same_v<T, std::optional<std::string>>) {
+      json[std::string(key.name)] = member ? Json(*member) : Json(nullptr);
+    } else if constexpr (std::is_enum_v<T>) {
       json[std::string(key.name)] = rule.write(member);
     } else {
       json[std::string(key.name)] = member;
@@ -69,6 +73,8 @@ Json architecture_json(const ModelConfig& config) {
   resolved.mlp_size = config.resolved_mlp_size();
   resolved.num_kv_heads = config.resolved_kv_heads();
   resolved.head_dim = config.resolved_head_dim();
+  // A path says nothing about the mask in the file.
+  if (config.attention_plane) resolved.attention_mask_file = config.attention_plane->checksum;
   JsonWriter writer;
   describe(std::as_const(resolved), writer);
   return writer.json;

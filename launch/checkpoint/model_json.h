@@ -9,10 +9,11 @@ namespace tessera {
 
 /// The model's description in a checkpoint: all keys that define the function the weights compute,
 /// and none that only matter in training (dropout, initial weights). mlp_size and norm are
-/// resolved.
+/// resolved, and attention_mask_file is the checksum of the mask.
 Json architecture_json(const ModelConfig& config);
 
-/// Parses such a JSON into a model without dropout; `owner` precedes a key in messages. Throws,
+/// Parses such a JSON into a model without dropout, whose attention_mask_file is the checksum
+/// (model_of() also reads the mask); `owner` precedes a key in messages. Throws,
 /// naming the key, if one is missing (unless it was added later), unknown, or has an invalid value.
 ModelConfig model_from_json(const Json& json, std::string_view owner = "the checkpoint's model");
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/checkpoint/attention_mask_file.h"
 #include "launch/cli/commands.h"
 #include "launch/cli/support/command_line.h"
 #include "launch/cli/support/process.h"
@@ -36,8 +37,9 @@ void write_page(const MaskView& view, const MaskCommand& command) {
 }
 
 void print_mask(const MaskCommand& command) {
-  const ModelConfig model = load_config(command.config, command.overrides).model;
+  ModelConfig model = load_config(command.config, command.overrides).model;
   check_masks(model);
+  load_attention_mask(model);
   const bool one = command.documents.empty();
   const MaskView view =
       view_mask(model, one ? std::vector<int64_t>{longest_row(model)} : command.documents);

@@ -271,6 +271,14 @@ void describe(Section& model, auto& field) {
         "attend to each other in both directions, and the model learns to predict only the tokens "
         "after them. `tessera generate` then needs a prompt of at least as many tokens. A window "
         "still applies.");
+  field(
+      "attention_mask_file", model.attention_mask_file, OrNull<Text>{},
+      "A safetensors file with a mask that applies in all layers beside the masks above, and that "
+      "checkpoints keep. Its one tensor is (`seq_length`, `seq_length`), for all heads, or "
+      "(`num_heads`, `seq_length`, `seq_length`): a row for each position of a query in its "
+      "document, a column for each position of a key. Its name says what it contains: `hidden` "
+      "(bool or uint8, 1 hides), `visible` (bool or uint8, 1 shows) or `additive` (fp32, added to "
+      "the scaled scores; -inf hides). Not for encoder-decoders.");
   field(by_kind("tie_embeddings"), model.tie_embeddings, TrueOrFalse{},
         "Whether the output head is the token embedding, or has a matrix of its own.");
   field(by_kind("scaled_logits"), model.scaled_logits, TrueOrFalse{},

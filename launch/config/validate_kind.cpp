@@ -410,6 +410,10 @@ void check_positions(const ModelConfig& model) {
 void check_masks(const ModelConfig& model) {
   check_windows(model);
   check_mask_patterns(model);
+  require(!model.attention_mask_file || !architecture_of(model.kind).cross_attention,
+          "model.attention_mask_file is {}, but model.kind is {}, whose sources and targets have "
+          "positions of their own: choose a model with one stack, or leave the key out",
+          model.attention_mask_file.value_or(""), architecture_of(model.kind).name);
 }
 
 void check_model_kind(const ModelConfig& model) {

@@ -185,6 +185,9 @@ void require_no_window(const ModelConfig& config) {
 /// No class of transformers that a model is exported to has these.
 void require_no_pattern(const ModelConfig& config) {
   require_defaults(config, {"attention_dilation", "global_tokens", "attention_prefix"});
+  require_expressible(
+      !config.attention_mask_file.has_value(), "model.attention_mask_file is set",
+      fmt::format("{} in transformers has no mask of its own positions", name_of(config.kind)));
 }
 
 void require_key_of_each_head(const ModelConfig& config) {

@@ -16,6 +16,7 @@
 #include "launch/metrics/product_speed.h"
 #include "launch/train/memory/micro_batch.h"
 #include "launch/train/start/derive_config.h"
+#include "models/attention_plane.h"
 #include "parallel/communicators/exchange.h"
 #include "parallel/host/host_memory.h"
 
@@ -92,6 +93,9 @@ RunInputs open_run_inputs(Communicator& world, const std::function<RunConfig()>&
       inputs.data = open_training_data(inputs.config, derived.tokenizer);
     });
   });
+  if (const auto& plane = inputs.config.model.attention_plane) {
+    inputs.data.identity.push_back({"model.attention_mask_file", plane->checksum});
+  }
   with_exit_code(ExitCode::data, [&] {
     require_same_on_ranks(world, inputs.data.identity,
                           "Give all hosts the same files: copy them again, or use a shared folder");

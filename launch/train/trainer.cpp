@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/ops/elementwise.h"
 #include "core/trace/trace.h"
+#include "launch/checkpoint/attention_mask_file.h"
 #include "launch/checkpoint/checkpoint_labels.h"
 #include "launch/checkpoint/checkpoint_tokenizer.h"
 #include "launch/checkpoint/model_json.h"
@@ -390,6 +391,10 @@ SaveRequest Trainer::save_request(const SaveObserver& observer) {
   if (batch_shape(1, config_).hides_targets) request.extra[kHidesTargetsKey] = true;
   if (config_.data.labels) request.extra[kLabelsKey] = *config_.data.labels;
   if (tokenizer_) request.attachments = {{kTokenizerAttachment, tokenizer_attachment(*tokenizer_)}};
+  if (config_.model.attention_plane && groups_.world.rank() == 0) {
+    request.attachments[kAttentionMaskAttachment] =
+        attention_mask_attachment(*config_.model.attention_plane);
+  }
   request.tensors = local_tensors(store_);
   request.keep = narrow<int>(config_.checkpoint.keep);
   request.observer = observer;

@@ -72,7 +72,7 @@ std::vector<int32_t> continuation(const std::string& run_dir, Device device) {
 
 TEST(OnDevicesToo, GeneratesSameTextOnGpuAndCpu) {
   if (!test::on_gpu()) GTEST_SKIP() << "there is no second device: set TESSERA_TEST_DEVICE=cuda";
-  for (const SmallKind kind : {SmallKind::gpt, SmallKind::prefix_lm}) {
+  for (const SmallKind kind : {SmallKind::gpt, SmallKind::prefix_lm, SmallKind::planes}) {
     const test::TestFolder folder;
     test::write_small_data(folder);
     const RunConfig run = test::small_run(folder, "run", kind);

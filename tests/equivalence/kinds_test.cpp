@@ -32,15 +32,15 @@ const Layout kLayouts[] = {{1, 2}, {1, 4}, {2, 1}, {2, 2}, {2, 4}, {4, 1}, {4, 2
 INSTANTIATE_TEST_SUITE_P(
     All, KindsOnLayouts,
     testing::Combine(testing::Values(SmallKind::gpt_documents, SmallKind::gpt_packed,
-                                     SmallKind::gpt_blend, SmallKind::prefix_lm,
-                                     SmallKind::longformer, SmallKind::qwen3, SmallKind::bert_blend,
-                                     SmallKind::bert_pairs, SmallKind::bert_packed,
-                                     SmallKind::modernbert, SmallKind::classifier,
-                                     SmallKind::multi_label, SmallKind::words,
-                                     SmallKind::embeddings, SmallKind::embeddings_cls,
-                                     SmallKind::mean_classifier, SmallKind::translation,
-                                     SmallKind::span_corruption, SmallKind::t5, SmallKind::images,
-                                     SmallKind::mean_images),
+                                     SmallKind::gpt_blend, SmallKind::prefix_lm, SmallKind::planes,
+                                     SmallKind::longformer, SmallKind::added_planes,
+                                     SmallKind::qwen3, SmallKind::bert_blend, SmallKind::bert_pairs,
+                                     SmallKind::bert_packed, SmallKind::modernbert,
+                                     SmallKind::classifier, SmallKind::multi_label,
+                                     SmallKind::words, SmallKind::embeddings,
+                                     SmallKind::embeddings_cls, SmallKind::mean_classifier,
+                                     SmallKind::translation, SmallKind::span_corruption,
+                                     SmallKind::t5, SmallKind::images, SmallKind::mean_images),
                      testing::ValuesIn(kLayouts)),
     test::kind_and_layout);
 
@@ -122,12 +122,13 @@ TEST_F(Kinds, RecomputationSavesMemory) {
 INSTANTIATE_TEST_SUITE_P(
     All, EachKind,
     testing::Values(SmallKind::gpt_documents, SmallKind::gpt_packed, SmallKind::gpt_blend,
-                    SmallKind::prefix_lm, SmallKind::longformer, SmallKind::qwen3,
-                    SmallKind::bert_blend, SmallKind::bert_pairs, SmallKind::bert_packed,
-                    SmallKind::modernbert, SmallKind::classifier, SmallKind::multi_label,
-                    SmallKind::words, SmallKind::embeddings, SmallKind::embeddings_cls,
-                    SmallKind::mean_classifier, SmallKind::translation, SmallKind::span_corruption,
-                    SmallKind::t5, SmallKind::images, SmallKind::mean_images),
+                    SmallKind::prefix_lm, SmallKind::planes, SmallKind::longformer,
+                    SmallKind::added_planes, SmallKind::qwen3, SmallKind::bert_blend,
+                    SmallKind::bert_pairs, SmallKind::bert_packed, SmallKind::modernbert,
+                    SmallKind::classifier, SmallKind::multi_label, SmallKind::words,
+                    SmallKind::embeddings, SmallKind::embeddings_cls, SmallKind::mean_classifier,
+                    SmallKind::translation, SmallKind::span_corruption, SmallKind::t5,
+                    SmallKind::images, SmallKind::mean_images),
     [](const auto& instance) { return to_string(instance.param); });
 
 TEST_F(Kinds, AllowsRankWithoutVocabulary) {

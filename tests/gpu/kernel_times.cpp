@@ -539,14 +539,15 @@ class Table {
     const OwnedTensor keys = normal(all, DType::bf16), values = normal(all, DType::bf16);
     const OwnedTensor q = normal({batch, heads, sizes_.head_dim}, DType::bf16);
     const OwnedTensor out = zeros(q.tensor.shape(), DType::bf16);
-    const float scale = 1.0f / std::sqrt(static_cast<float>(sizes_.head_dim));
+    AttentionOptions options;
+    options.scale = 1.0f / std::sqrt(static_cast<float>(sizes_.head_dim));
     int64_t call = 0;
     measure(fmt::format("attention_decode, batch {}", batch).c_str(),
             {2 * bytes_of(all.numel() / calls)}, [&] {
               const int64_t first = call++ % calls * batch;
               attention_decode(q.tensor, keys.tensor.slice(first, first + batch),
-                               values.tensor.slice(first, first + batch), sizes_.length, {}, scale,
-                               {}, out.tensor);
+                               values.tensor.slice(first, first + batch), sizes_.length, options,
+                               out.tensor);
             });
   }
 

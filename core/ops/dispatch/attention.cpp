@@ -59,6 +59,22 @@ Device attention_device(const char* op, const AttentionOptions& options,
   return device.is_cuda() && !options.memory.defined();
 }
 
+/// `hidden` and `additive`, by position, of a decoded query with `heads` heads of this rank.
+void require_decoded_planes(const AttentionOptions& options, int64_t heads, int64_t length,
+                            const char* op) {
+  const int64_t end = options.first_head + heads;
+  const auto check = [&](const Tensor& plane, DType dtype, const char* name) {
+    if (!plane.defined()) return;
+    require_dtype(plane, dtype, op, name);
+    require_position_plane(plane, name, options.total_heads, length, op);
+    require(options.first_head >= 0 && end <= options.total_heads,
+            "{}: heads [{}, {}) of this rank are not within the {} heads of all ranks", op,
+            options.first_head, end, options.total_heads);
+  };
+  check(options.mask.hidden, DType::u8, "mask.hidden");
+  check(options.mask.additive, DType::f32, "mask.additive");
+}
+
 /// A probability as multiples of 1/256.
 double in_steps(double probability) { return std::round(probability * 256.0); }
 
@@ -149,10 +165,11 @@ void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
 }
 
 void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values, int64_t length,
-                      const AttentionMask& mask, float scale, const Tensor& position_bias,
-                      Tensor out) {
+                      const AttentionOptions& options, Tensor out) {
   constexpr const char* kOp = "attention_decode";
   const OpRange range(kOp);
+  const AttentionMask& mask = options.mask;
+  const Tensor& position_bias = options.position_bias;
   require(q.defined() && q.shape().rank() == 3, "{}: q must have shape (B, Hl, D), but is {}", kOp,
           describe(q));
   require(keys.defined() && keys.shape().rank() == 4 && keys.dim(0) == q.dim(0) &&
@@ -173,9 +190,11 @@ void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values,
   }
   require_positions(mask, kOp);
   if (position_bias.defined()) require_position_bias(position_bias, q.dim(1), length, kOp);
-  const Device device = common_device(kOp, q, keys, values, position_bias, out);
+  require_decoded_planes(options, q.dim(1), length, kOp);
+  const Device device =
+      common_device(kOp, q, keys, values, position_bias, mask.hidden, mask.additive, out);
   dispatch<cpu::attention_decode, cuda::attention_decode, meta::attention_decode>(
-      device, q, keys, values, length, mask, scale, position_bias, out);
+      device, q, keys, values, length, options, out);
 }
 
 }  // namespace tessera

@@ -63,18 +63,23 @@ void require_documents(const AttentionMask& mask, int64_t batch, int64_t seq, co
   }
 }
 
-/// `hidden` or `additive`.
+/// `hidden` or `additive`, which may be by position.
 void require_plane(const Tensor& plane, DType dtype, const char* name, const Tensor& qkv,
-                   int64_t total_heads, const char* op) {
-  const int64_t batch = qkv.dim(0), seq = qkv.dim(1);
+                   const AttentionOptions& options, const char* op) {
+  const int64_t batch = qkv.dim(0), seq = qkv.dim(1), total_heads = options.total_heads;
   require_dtype(plane, dtype, op, name);
+  if (is_by_position(plane)) {
+    const bool compact = options.padded_rows.index.defined();
+    return require_position_plane(plane, name, total_heads,
+                                  compact ? options.padded_rows.seq_length : seq, op);
+  }
   const Shape accepted[] = {{seq, seq}, {batch, 1, seq, seq}, {batch, total_heads, seq, seq}};
   for (const Shape& shape : accepted) {
     if (plane.shape() == shape) return;
   }
   fail(
       "{}: {} {} does not fit qkv {} with {} heads on all ranks: it must be (T, T) = {}, "
-      "(B, 1, T, T) = {} or (B, H, T, T) = {}",
+      "(B, 1, T, T) = {} or (B, H, T, T) = {} or, by position, (1, R, R) or (H, R, R)",
       op, name, describe(plane), describe(qkv), total_heads, to_string(accepted[0]),
       to_string(accepted[1]), to_string(accepted[2]));
 }
@@ -108,6 +113,7 @@ std::optional<std::string> attention_unsupported_reason(const MaskKinds& kinds) 
   MaskKinds others = kinds;
   others.causal = others.window = others.documents = others.compact = false;
   others.dilation = others.prefix = others.global_tokens = others.hidden_keys = false;
+  others.hidden_by_position = others.additive_by_position = false;
   if (!kinds.compact) {
     others.lengths = others.hidden = others.additive = false;
     if (others == MaskKinds{}) return std::nullopt;
@@ -122,8 +128,8 @@ std::optional<std::string> attention_unsupported_reason(const MaskKinds& kinds) 
   if (others != MaskKinds{}) {
     return fmt::format(
         "attention without padding (padded_rows) supports documents, causal, window, dilation, "
-        "prefix, global_tokens and hidden_keys, but the mask is: {}; lengths, hidden and additive "
-        "need batches with padding",
+        "prefix, global_tokens, hidden_keys, hidden_by_position and additive_by_position, but the "
+        "mask is: {}; lengths, hidden and additive need batches with padding",
         to_string(kinds));
   }
   return std::nullopt;
@@ -132,10 +138,11 @@ std::optional<std::string> attention_unsupported_reason(const MaskKinds& kinds) 
 std::optional<std::string> attention_decode_unsupported_reason(const MaskKinds& kinds) {
   MaskKinds others = kinds;
   others.causal = others.window = others.dilation = others.prefix = others.global_tokens = false;
+  others.hidden_by_position = others.additive_by_position = false;
   if (others == MaskKinds{}) return std::nullopt;
   return fmt::format(
       "attention_decode, which extends a text by one token, supports causal, window, dilation, "
-      "prefix and global_tokens, but the mask is: {}",
+      "prefix, global_tokens, hidden_by_position and additive_by_position, but the mask is: {}",
       to_string(kinds));
 }
 
@@ -199,11 +206,11 @@ void require_attention_options(const Tensor& qkv, const AttentionOptions& option
     require_dtype(mask.hidden_keys, DType::u8, op, "mask.hidden_keys");
   }
   if (kinds.documents) require_documents(mask, batch, seq, op);
-  if (kinds.hidden) {
-    require_plane(mask.hidden, DType::u8, "mask.hidden", qkv, options.total_heads, op);
+  if (mask.hidden.defined()) {
+    require_plane(mask.hidden, DType::u8, "mask.hidden", qkv, options, op);
   }
-  if (kinds.additive) {
-    require_plane(mask.additive, DType::f32, "mask.additive", qkv, options.total_heads, op);
+  if (mask.additive.defined()) {
+    require_plane(mask.additive, DType::f32, "mask.additive", qkv, options, op);
   }
   if (kinds.compact) require_padded_rows(options.padded_rows, mask.documents, seq, op);
   if (options.position_bias.defined()) {
@@ -220,6 +227,15 @@ void require_attention_options(const Tensor& qkv, const AttentionOptions& option
     require_shape(options.dropout.rng_offset, {2}, op, "dropout.rng_offset");
     require_dtype(options.dropout.rng_offset, DType::i64, op, "dropout.rng_offset");
   }
+}
+
+void require_position_plane(const Tensor& plane, const char* name, int64_t total_heads,
+                            int64_t length, const char* op) {
+  const int64_t planes = plane.dim(0), size = plane.dim(1);
+  require((planes == 1 || planes == total_heads) && size == plane.dim(2) && size >= length,
+          "{}: {} by position must be (1, R, R) or (H, R, R), with the {} heads of all ranks and "
+          "an R of at least the {} positions of a sequence, but is {}",
+          op, name, total_heads, length, describe(plane));
 }
 
 void require_position_bias(const Tensor& table, int64_t heads, int64_t length, const char* op) {

@@ -14,6 +14,11 @@ void require_attention_options(const Tensor& qkv, const AttentionOptions& option
 /// Throws, naming `op`, unless the numbers of a mask that are not tensors are valid.
 void require_positions(const AttentionMask& mask, const char* op);
 
+/// Throws, naming `op`, unless `hidden` or `additive` by position fits the heads of all ranks and
+/// has `length` positions or more.
+void require_position_plane(const Tensor& plane, const char* name, int64_t total_heads,
+                            int64_t length, const char* op);
+
 /// Throws, naming `op`, unless the table has a row per head and covers positions that are less than
 /// `length` apart.
 void require_position_bias(const Tensor& table, int64_t heads, int64_t length, const char* op);

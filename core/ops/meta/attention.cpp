@@ -63,12 +63,25 @@ void add_products(OpWork& work, DType dtype, double products) {
   (dtype == DType::f32 ? work.flops : work.matmul_flops) += products;
 }
 
-double bytes_of_mask(const AttentionOptions& options) {
+/// Of `hidden` or `additive`, the planes of `heads` heads of this rank. By position, documents that
+/// share a plane count once.
+double bytes_of_plane(const Tensor& plane, int64_t heads, const AttentionOptions& options) {
+  const int dim = is_by_position(plane) ? 0 : 1;
+  const bool has_planes_of_heads =
+      plane.defined() && plane.shape().rank() > 2 && plane.dim(dim) > 1;
+  const double share = has_planes_of_heads
+                           ? static_cast<double>(heads) / static_cast<double>(options.total_heads)
+                           : 1.0;
+  return share * bytes_of(plane);
+}
+
+double bytes_of_mask(const AttentionOptions& options, int64_t heads) {
   const AttentionMask& mask = options.mask;
   const AttentionMemory& memory = options.memory;
   return bytes_of(memory.documents, memory.padded_rows.index, mask.lengths, mask.hidden_keys,
-                  mask.documents, mask.hidden, mask.additive, options.padded_rows.index,
-                  options.position_bias);
+                  mask.documents, options.padded_rows.index, options.position_bias) +
+         bytes_of_plane(mask.hidden, heads, options) +
+         bytes_of_plane(mask.additive, heads, options);
 }
 
 /// FLOPs that add the position bias to `pairs` scores.
@@ -96,7 +109,7 @@ void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tenso
   const double pairs = visible_pairs(qkv, options);
   OpWork work = flops_of(qkv.dtype(), 4.0 * pairs * static_cast<double>(qkv.dim(3)),
                          5.0 * pairs + flops_of_bias(pairs, options) + elements_of(out));
-  work.bytes_read = bytes_of(qkv, options.memory.key_values) + bytes_of_mask(options);
+  work.bytes_read = bytes_of(qkv, options.memory.key_values) + bytes_of_mask(options, out.dim(2));
   work.bytes_written = bytes_of(out, log_sum_exp);
   log_work(work);
   log_cudnn_workspace(qkv, options, /*backward=*/false);
@@ -110,8 +123,8 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
   const double pairs = visible_pairs(qkv, options);
   OpWork work = flops_of(qkv.dtype(), 10.0 * pairs * static_cast<double>(qkv.dim(3)),
                          6.0 * pairs + flops_of_bias(pairs, options) + 2.0 * elements_of(out));
-  work.bytes_read =
-      bytes_of(dout, qkv, options.memory.key_values, out, log_sum_exp) + bytes_of_mask(options);
+  work.bytes_read = bytes_of(dout, qkv, options.memory.key_values, out, log_sum_exp) +
+                    bytes_of_mask(options, out.dim(2));
   work.bytes_written = bytes_of(dqkv, dkey_values);
   size_t scratch = cuda::attention_backward_scratch(log_sum_exp.numel());
   if (dposition_bias.defined()) {
@@ -137,21 +150,29 @@ void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
   const Tensor& memory = options.memory.key_values;
   const double used = heads == 0.0 || memory.defined() ? 1.0 : (heads - values) / heads;
   work.bytes_read = used * bytes_of(qkv) + 0.5 * bytes_of(memory) + bytes_of(log_sum_exp) +
-                    bytes_of_mask(options);
+                    bytes_of_mask(options, weights.dim(1));
   work.bytes_written = bytes_of(weights);
   log_work(work);
 }
 
 void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values, int64_t length,
-                      const AttentionMask& mask, float /*scale*/, const Tensor& position_bias,
-                      Tensor out) {
+                      const AttentionOptions& options, Tensor out) {
+  const AttentionMask& mask = options.mask;
   const int64_t visible = decoded_keys(mask, length).count();
   const double share = static_cast<double>(visible) / static_cast<double>(keys.dim(2));
-  const double per_score = position_bias.defined() ? 6.0 : 5.0;
+  const double per_score =
+      5.0 + (options.position_bias.defined() ? 1.0 : 0.0) + (mask.additive.defined() ? 1.0 : 0.0);
+  const auto bytes_of_row = [&](const Tensor& plane) {  // of the newest position
+    return plane.defined()
+               ? bytes_of_plane(plane, q.dim(1), options) * static_cast<double>(visible) /
+                     static_cast<double>(plane.dim(1) * plane.dim(2))
+               : 0.0;
+  };
   OpWork work =
       flops_of(q.dtype(), 4.0 * static_cast<double>(visible) * elements_of(q),
                per_score * static_cast<double>(visible * q.dim(0) * q.dim(1)) + elements_of(out));
-  work.bytes_read = bytes_of(q) + share * bytes_of(keys, values) + bytes_of(position_bias);
+  work.bytes_read = bytes_of(q) + share * bytes_of(keys, values) + bytes_of(options.position_bias) +
+                    bytes_of_row(mask.hidden) + bytes_of_row(mask.additive);
   work.bytes_written = bytes_of(out);
   log_work(work);
 }

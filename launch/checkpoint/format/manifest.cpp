@@ -68,6 +68,7 @@ void parse_attachments(const Json& list, const std::string& source, Manifest& ma
     const JsonObject object(item, source + ": an item of \"attachments\"");
     const std::string name = object.text("name");
     require_attachment_name(name, source);
+    require(!manifest.files.contains(name), "{}: the file {} is listed twice", source, name);
     const StoredAttachment attachment{object.count("size"), object.text("checksum")};
     require(attachment.size <= kMaxAttachmentBytes,
             "{}: {} is listed with {} bytes, but at most {} are allowed", source, name,
@@ -150,7 +151,8 @@ void require_file_name(const std::string& name, std::string_view suffix, const s
 }
 
 void require_attachment_name(const std::string& name, const std::string& where) {
-  require_file_name(name, ".json", where);
+  const bool is_tensor = name.ends_with(".safetensors");
+  require_file_name(name, is_tensor ? ".safetensors" : ".json", where);
   require(name != kManifestName, "{}: no attachment can be called {}", where, name);
 }
 

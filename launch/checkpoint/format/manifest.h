@@ -70,7 +70,7 @@ struct Manifest {
 void require_file_name(const std::string& name, std::string_view suffix, const std::string& where);
 
 /// Throws, starting with `where`, unless `name` is a valid attachment name: a plain name that ends
-/// in .json and is not kManifestName.
+/// in .json or .safetensors and is not kManifestName.
 void require_attachment_name(const std::string& name, const std::string& where);
 
 /// The text of manifest.json: JSON whose last line is the checksum of the lines before it.

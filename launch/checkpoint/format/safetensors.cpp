@@ -48,6 +48,14 @@ std::string header_text(const std::vector<SafetensorsEntry>& entries,
   return text;
 }
 
+/// A header after its length.
+std::string with_length(const std::string& text) {
+  std::string header(kLengthBytes, '\0');
+  const uint64_t length = text.size();
+  std::memcpy(header.data(), &length, kLengthBytes);
+  return header + text;
+}
+
 /// The location of a tensor of any dtype: [begin, end) of the file's data.
 std::pair<size_t, size_t> parse_offsets(const JsonObject& object, size_t data_bytes) {
   const std::string& where = object.where();
@@ -134,11 +142,7 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path,
     end += static_cast<size_t>(entry.shape.numel()) * size_of(entry.dtype);
     entry.end = end;
   }
-  const std::string text = header_text(entries_, metadata, path_);
-  std::string header(kLengthBytes, '\0');
-  const uint64_t length = text.size();
-  std::memcpy(header.data(), &length, kLengthBytes);
-  header += text;
+  const std::string header = with_length(header_text(entries_, metadata, path_));
   header_checksum_ = checksum_of(std::as_bytes(std::span(header)));
   file_.write(header);
 }
@@ -167,6 +171,12 @@ void SafetensorsWriter::finish() {
   require(appended_ == entries_.size(), "{}: only {} of the header's {} tensors were written",
           path_, appended_, entries_.size());
   file_.sync_and_close();
+}
+
+std::string safetensors_bytes(const std::string& name, const Tensor& tensor) {
+  const SafetensorsEntry entry{name, tensor.dtype(), tensor.shape(), 0, tensor.bytes()};
+  std::string bytes = with_length(header_text({entry}, {}, name));
+  return bytes.append(static_cast<const char*>(tensor.raw()), tensor.bytes());
 }
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path, ForeignDTypes foreign)

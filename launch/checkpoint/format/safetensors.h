@@ -77,6 +77,9 @@ class SafetensorsWriter {
   std::string header_checksum_;
 };
 
+/// The bytes of a safetensors file with this tensor alone, which is on the CPU.
+std::string safetensors_bytes(const std::string& name, const Tensor& tensor);
+
 /// A memory-mapped safetensors file. Opening it checks the whole header: its length against the
 /// file's, every dtype, every shape against its bytes, and that the tensors fill the rest of the
 /// file without gaps or overlaps.

@@ -13,8 +13,8 @@
 
 namespace tessera {
 
-/// A rank's arguments of save_checkpoint. All but `tensors` and `observer` are the same on all
-/// ranks.
+/// A rank's arguments of save_checkpoint. All but `tensors`, `attachments` and `observer` are the
+/// same on all ranks.
 struct SaveRequest {
   std::filesystem::path run_dir;
   int64_t step = 0;

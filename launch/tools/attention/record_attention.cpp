@@ -110,6 +110,7 @@ std::string mask_in_words(const ModelConfig& config, const std::vector<Sample>& 
     }
     if (traits.source_length > 0) words += " in its own text";
   }
+  if (traits.attention_plane) words += "; the mask of model.attention_mask_file applies, too";
   for (const Sample& sample : samples) {
     if (sample.document_lengths.size() < 2) continue;
     words += fmt::format("; the texts of the row, of {} tokens, do not see each other",

@@ -10,10 +10,10 @@
 #include "core/checked.h"
 #include "core/error.h"
 #include "core/memory.h"
+#include "launch/checkpoint/attention_mask_file.h"
 #include "launch/checkpoint/checkpoint_labels.h"
 #include "launch/checkpoint/checkpoint_tokenizer.h"
 #include "launch/checkpoint/find.h"
-#include "launch/checkpoint/model_json.h"
 #include "launch/checkpoint/model_state.h"
 #include "launch/config/label_names.h"
 #include "launch/config/load_config.h"
@@ -71,7 +71,7 @@ RunConfig config_of(const EvalOptions& options, const Checkpoint& checkpoint) {
           checkpoint.path().string());
   RunConfig config =
       path ? load_config(*path, options.overrides) : load_overrides(options.overrides);
-  config.model = model_from_json(checkpoint.manifest().model);
+  config.model = model_of(checkpoint);
   config.data.labels = std::nullopt;
   const std::vector<std::string> labels = checkpoint_labels(checkpoint.manifest().extra);
   if (!labels.empty()) config.data.labels = fmt::format("{}", fmt::join(labels, ","));

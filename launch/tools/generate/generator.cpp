@@ -4,7 +4,7 @@
 
 #include "core/error.h"
 #include "core/ops/elementwise.h"
-#include "launch/checkpoint/model_json.h"
+#include "launch/checkpoint/attention_mask_file.h"
 #include "launch/checkpoint/model_state.h"
 #include "launch/tools/predict/text_model.h"
 #include "models/architecture.h"
@@ -30,7 +30,7 @@ size_t dry_run_peak(const ModelConfig& config, Communicator& tp) {
 }
 
 ModelConfig decoder_of(const Checkpoint& checkpoint) {
-  ModelConfig config = model_from_json(checkpoint.manifest().model);
+  ModelConfig config = model_of(checkpoint);
   require_objective(config, Objective::causal_lm, checkpoint.path().string());
   return config;
 }

@@ -8,6 +8,7 @@
 #include "core/checked.h"
 #include "core/error.h"
 #include "models/architecture.h"
+#include "models/attention_plane.h"
 
 namespace tessera {
 namespace {
@@ -25,10 +26,15 @@ std::string describe(const ModelTraits& traits, bool is_local) {
     }
     if (traits.global_tokens > 0) text += fmt::format(", {} global", traits.global_tokens);
   }
+  if (traits.attention_plane) {
+    text += fmt::format("{}{} of model.attention_mask_file", text.empty() ? "" : ", ",
+                        traits.attention_plane->is_additive() ? "what is added" : "the mask");
+  }
   return text.empty() ? "nothing but other documents is hidden" : text;
 }
 
-MaskView::Layers count_visible(const MaskView& view, const ModelTraits& traits, bool is_local) {
+MaskView::Layers count_visible(const MaskView& view, const ModelTraits& traits, bool is_local,
+                               int64_t head) {
   MaskView::Layers kind;
   kind.mask = describe(traits, is_local);
   kind.counts.assign(static_cast<size_t>(view.cells * view.cells), 0);
@@ -39,7 +45,7 @@ MaskView::Layers count_visible(const MaskView& view, const ModelTraits& traits, 
   for (const int64_t length : view.documents) {
     for (int64_t t = 0; t < length; ++t) {
       for (int64_t s = 0; s < length; ++s) {
-        if (traits.hides(t, s, is_local)) continue;
+        if (traits.hides(t, s, is_local, head)) continue;
         const int64_t query = begin + t, key = begin + s;
         ++kind.visible;
         ++kind.counts[static_cast<size_t>(query / view.cell * view.cells + key / view.cell)];
@@ -57,6 +63,23 @@ double percent(int64_t part, int64_t whole) {
   return 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
+/// The heads whose planes hide the same, in groups.
+std::vector<std::vector<int64_t>> groups_of_heads(const ModelTraits& traits) {
+  std::vector<std::vector<int64_t>> groups;
+  const int64_t heads = traits.attention_plane ? traits.attention_plane->heads() : 1;
+  for (int64_t h = 0; h < heads; ++h) {
+    const auto same = std::ranges::find_if(groups, [&](const std::vector<int64_t>& group) {
+      return traits.attention_plane->hides_the_same(group.front(), h);
+    });
+    if (same == groups.end()) {
+      groups.push_back({h});
+    } else {
+      same->push_back(h);
+    }
+  }
+  return groups;
+}
+
 /// The layers of a stack, whose mask is that of `traits`.
 void add_stack(MaskView& view, const ModelConfig& config, const ModelTraits& traits,
                const std::string& stack, int64_t num_layers) {
@@ -66,10 +89,15 @@ void add_stack(MaskView& view, const ModelConfig& config, const ModelTraits& tra
       if (config.is_local(layer) == is_local) layers.push_back(layer);
     }
     if (layers.empty()) continue;
-    view.kinds.push_back(count_visible(view, traits, is_local));
-    view.kinds.back().stack = stack;
-    view.kinds.back().layers = std::move(layers);
-    view.kinds.back().num_layers = num_layers;
+    const std::vector<std::vector<int64_t>> groups = groups_of_heads(traits);
+    for (const std::vector<int64_t>& heads : groups) {
+      MaskView::Layers& kind =
+          view.kinds.emplace_back(count_visible(view, traits, is_local, heads.front()));
+      kind.stack = stack;
+      kind.layers = layers;
+      kind.num_layers = num_layers;
+      if (groups.size() > 1) kind.heads = heads;
+    }
   }
 }
 
@@ -111,7 +139,9 @@ std::string describe_row(const MaskView& view) {
                      view.documents.size() == 1 ? "" : "s", fmt::join(view.documents, ", "));
 }
 
-std::string name_layers(const MaskView::Layers& kind) {
+namespace {
+
+std::string name_all_layers(const MaskView::Layers& kind) {
   const std::string of = kind.stack.empty() ? "" : kind.stack + ", ";
   const std::vector<int64_t>& layers = kind.layers;
   if (std::ssize(layers) == kind.num_layers) {
@@ -123,6 +153,14 @@ std::string name_layers(const MaskView::Layers& kind) {
       layers.begin(), layers.begin() + static_cast<int64_t>(std::min(layers.size(), kMostNamed)));
   return fmt::format("{}layers {}{} ({} of {})", of, fmt::join(named, ", "),
                      layers.size() > kMostNamed ? ", ..." : "", layers.size(), kind.num_layers);
+}
+
+}  // namespace
+
+std::string name_layers(const MaskView::Layers& kind) {
+  if (kind.heads.empty()) return name_all_layers(kind);
+  return fmt::format("{}, head{} {}", name_all_layers(kind), kind.heads.size() == 1 ? "" : "s",
+                     fmt::join(kind.heads, ", "));
 }
 
 std::string describe_counts(const MaskView& view, const MaskView::Layers& kind) {
@@ -175,6 +213,7 @@ Json to_json(const MaskView& view) {
     }
     kinds.push_back({{"stack", kind.stack},
                      {"layers", kind.layers},
+                     {"heads", kind.heads},
                      {"mask", kind.mask},
                      {"visible", kind.visible},
                      {"pairs", view.length * view.length},

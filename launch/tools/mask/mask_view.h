@@ -11,11 +11,12 @@ namespace tessera {
 
 /// What the layers of a model hide in one row of a batch.
 struct MaskView {
-  /// Layers of one stack with the same mask.
+  /// Layers of one stack, and heads of them, with the same mask.
   struct Layers {
     std::string stack;  ///< of an encoder–decoder: "encoder" or "decoder"; otherwise empty
     std::vector<int64_t> layers;
     int64_t num_layers = 0;        ///< of the stack
+    std::vector<int64_t> heads;    ///< empty: all of them
     std::string mask;              ///< in words: "causal, window of 5 tokens"
     int64_t visible = 0;           ///< pairs of a query and a key that it sees
     int64_t tiles = 0;             ///< of kTile × kTile pairs
@@ -51,7 +52,8 @@ std::string to_string(const MaskView& view);
 /// "1024 tokens in 2 documents of 1000, 24"
 std::string describe_row(const MaskView& view);
 
-/// "layers 0, 3, 6, ... (8 of 22)", after the stack if there are two.
+/// "layers 0, 3, 6, ... (8 of 22)", after the stack if there are two, and before the heads if they
+/// differ: "all 4 layers, heads 0, 2".
 std::string name_layers(const MaskView::Layers& kind);
 
 /// "8 of 25 pairs are visible (32.0 %); 6 of 16 tiles of 64 × 64 are skipped"

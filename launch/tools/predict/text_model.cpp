@@ -5,8 +5,8 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/ops/elementwise.h"
+#include "launch/checkpoint/attention_mask_file.h"
 #include "launch/checkpoint/checkpoint_labels.h"
-#include "launch/checkpoint/model_json.h"
 #include "launch/checkpoint/model_state.h"
 #include "models/architecture.h"
 
@@ -56,7 +56,7 @@ BatchShape shape_of_texts(const ModelConfig& config, const Checkpoint& checkpoin
 }  // namespace
 
 TextModel::TextModel(Checkpoint& checkpoint, Communicator& tp, Device device, int64_t rows)
-    : config_(model_from_json(checkpoint.manifest().model)),
+    : config_(model_of(checkpoint)),
       tp_(tp),
       model_(std::make_unique<Model>(config_, store_, tp)),
       buffers_(shape_of_texts(config_, checkpoint, rows)),

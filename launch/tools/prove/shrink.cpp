@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <memory>
 
 #include "core/random.h"
 #include "launch/data/indexed/indexed_dataset_writer.h"
 #include "launch/support/files/staged_file.h"
 #include "launch/tokenizers/id_tokenizer.h"
 #include "models/architecture.h"
+#include "models/attention_plane.h"
 
 namespace tessera {
 namespace {
@@ -256,6 +259,29 @@ void shrink_model(ModelConfig& model) {
   model.init_stddev = 0.1;
 }
 
+/// The first positions of the attention mask, if there are fewer than before.
+void shrink_attention_plane(ShrunkRun& run) {
+  ModelConfig& model = run.config.model;
+  if (!model.attention_plane) return;
+  const Tensor& whole = model.attention_plane->values.tensor;
+  const int64_t heads = whole.dim(0), length = model.seq_length;
+  if (length == whole.dim(1)) return;
+  auto corner = std::make_shared<AttentionPlane>();
+  corner->values = OwnedTensor({heads, length, length}, whole.dtype());
+  corner->checksum = model.attention_plane->checksum;
+  const size_t element = size_of(whole.dtype());
+  auto* to = static_cast<std::byte*>(corner->values.tensor.raw());
+  for (int64_t row = 0; row < heads * length; ++row) {
+    const int64_t from = (row / length * whole.dim(1) + row % length) * whole.dim(2);
+    std::memcpy(to + static_cast<size_t>(row * length) * element,
+                static_cast<const std::byte*>(whole.raw()) + static_cast<size_t>(from) * element,
+                static_cast<size_t>(length) * element);
+  }
+  model.attention_plane = corner;
+  run.left_out.push_back(fmt::format(
+      "of model.attention_mask_file, only the first {} positions are masked here", length));
+}
+
 void shrink_data(ShrunkRun& run, const std::filesystem::path& folder) {
   RunConfig& config = run.config;
   const RunConfig before = config;
@@ -321,6 +347,7 @@ ShrunkRun shrink(const RunConfig& config, const std::filesystem::path& folder) {
   small.run.precision = DType::f32;
   small.run.tf32 = false;
   shrink_model(small.model);
+  shrink_attention_plane(run);
   constexpr double kScale = 5.0;
   if (small.model.head == Head::embedding && small.model.similarity_scale > kScale) {
     small.model.similarity_scale = kScale;

@@ -86,16 +86,22 @@ size_t MemoryPlan::total_in_host() const {
 
 std::vector<MemoryPlan::Line> memory_lines(const ParameterStore& store,
                                            const WorkingMemory& working) {
-  return {{"weights", store.value_bytes()},
-          {"gradients", store.grad_bytes()},
-          {"master weights", store.master_bytes()},
-          {"AdamW moments", store.moment_bytes()},
-          {"gradient copies", working.gradient_copies},
-          {"activations", working.activations},
-          {"workspace", working.workspace},
-          {"micro-batch", working.device_batch},
-          {kCheckpointCopyLine, working.checkpoint_copy, /*in_host=*/true},
-          {"batch", working.host_batches, /*in_host=*/true}};
+  std::vector<MemoryPlan::Line> lines = {
+      {"weights", store.value_bytes()},
+      {"gradients", store.grad_bytes()},
+      {"master weights", store.master_bytes()},
+      {"AdamW moments", store.moment_bytes()},
+      {"gradient copies", working.gradient_copies},
+      {"activations", working.activations},
+      {"workspace", working.workspace},
+      {"micro-batch", working.device_batch},
+      {kCheckpointCopyLine, working.checkpoint_copy, /*in_host=*/true},
+      {"batch", working.host_batches, /*in_host=*/true}};
+  // Few models have one.
+  if (const size_t bytes = store.constant_bytes(); bytes > 0) {
+    lines.insert(lines.begin() + 4, {"attention mask", bytes});
+  }
+  return lines;
 }
 
 MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, Device device,

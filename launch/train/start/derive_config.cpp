@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "launch/checkpoint/attention_mask_file.h"
 #include "launch/checkpoint/checkpoint.h"
 #include "launch/checkpoint/checkpoint_labels.h"
 #include "launch/checkpoint/checkpoint_tokenizer.h"
@@ -21,6 +22,7 @@
 #include "launch/config/config_changes.h"
 #include "launch/config/label_names.h"
 #include "launch/config/load_config.h"
+#include "launch/config/validate_kind.h"
 #include "launch/config/values/value_rule.h"
 #include "launch/data/datasets/labeled_lines.h"
 #include "launch/data/datasets/labeled_words.h"
@@ -98,6 +100,8 @@ class Deriver {
     // Keys that no checkpoint defines, such as model.dropout, have ordinary defaults.
     std::erase_if(derived_.config.automatic,
                   [](const std::string& name) { return name.starts_with(kModel); });
+    if (config().model.attention_mask_file) check_masks(config().model);
+    load_attention_mask(derived_.config.model);
     return std::move(derived_);
   }
 
@@ -145,7 +149,7 @@ class Deriver {
 
   void take_model(const Checkpoint& checkpoint, bool heads) {
     RunConfig saved;
-    saved.model = model_from_json(checkpoint.manifest().model);
+    saved.model = model_of(checkpoint);
     for (const NamedValue& key : config_values(saved)) {
       const bool in_checkpoint =
           key.name.starts_with(kModel) &&
@@ -388,6 +392,7 @@ DerivedConfig derive_config(const RunConfig& config, Communicator& world,
     const std::string source = "the first rank's configuration";
     const Json message = parse_json(text, source);
     apply_overrides(derived.config, message.at("keys").get<std::vector<std::string>>());
+    with_exit_code(ExitCode::configuration, [&] { load_attention_mask(derived.config.model); });
     if (message.contains("tokenizer")) {
       derived.tokenizer = tokenizer_from_json(message.at("tokenizer"), source);
     }

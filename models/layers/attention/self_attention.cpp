@@ -163,7 +163,7 @@ Tensor SelfAttention::extend(const StepContext& ctx, const Tensor& x, KeyValueCa
          q.slice(b, b + 1).view({heads_.count, heads_.dim}));
   }
   attention_decode(q, cache.keys(heads_.layer), cache.values(heads_.layer), cache.length() + 1,
-                   mask, heads_.scale, visibility.position_bias, out);
+                   options(ctx, visibility), out);
   return output_.forward(ctx, out.view({batch, 1, local_width}));
 }
 

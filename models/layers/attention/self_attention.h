@@ -41,7 +41,7 @@ class SelfAttention {
   void backward(const StepContext& ctx, const Tensor& dy, Tensor dx);
 
   /// For causal generation: x (B, T, C) are the positions that follow the cache. T is 1 unless the
-  /// cache is empty. visibility.mask may only be causal and have a window.
+  /// cache is empty. visibility.mask has parts that attention_decode supports.
   Tensor extend(const StepContext& ctx, const Tensor& x, KeyValueCache& cache,
                 const Visibility& visibility);
 

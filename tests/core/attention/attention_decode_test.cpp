@@ -7,6 +7,7 @@
 
 #include "core/ops/attention.h"
 #include "core/ops/elementwise.h"
+#include "tests/support/attention/attention_masks.h"
 #include "tests/support/attention/attention_reference.h"
 #include "tests/support/shifted.h"
 #include "tests/support/tensors.h"
@@ -21,17 +22,34 @@ constexpr int64_t kChunk = 64;  // keys per block on a GPU
 struct Sizes {
   int64_t length, d, window = 0, batch = 2, heads = 3, kv_heads = heads;
   int64_t dilation = 1, global_tokens = 0;
+  AttentionMask planes = {};  ///< `hidden` and `additive` by position
+  int64_t first_head = 0, total_heads = heads;
 
   AttentionMask mask() const {
-    AttentionMask mask = AttentionMask::make_causal();
+    AttentionMask mask = planes;
+    mask.causal = true;
     mask.window = window;
     mask.dilation = dilation;
     mask.global_tokens = global_tokens;
     return mask;
   }
-  /// Whether the newest position sees key s of the cache.
-  bool sees(int64_t s) const {
-    return s < length && !hides(mask(), length, 1, 0, 0, length - 1, s);
+  AttentionOptions options(float scale, const Tensor& position_bias) const {
+    AttentionOptions options;
+    options.scale = scale;
+    options.mask = mask();
+    options.position_bias = position_bias;
+    options.first_head = first_head;
+    options.total_heads = total_heads;
+    return options;
+  }
+  /// Whether the newest position sees key s of the cache in this head.
+  bool sees(int64_t head, int64_t s) const {
+    const int64_t h = first_head + head, t = length - 1;
+    return s < length && !hides(mask(), length, total_heads, 0, h, t, s) &&
+           !std::isinf(additive(head, s));
+  }
+  double additive(int64_t head, int64_t s) const {
+    return additive_of(mask(), length, total_heads, 0, first_head + head, length - 1, s);
   }
   int64_t capacity() const { return length + 3; }
 };
@@ -54,7 +72,7 @@ struct Inputs {
   TestTensor run() const { return run(q.tensor, keys.tensor, values.tensor); }
   TestTensor run(const Tensor& of, const Tensor& its_keys, const Tensor& its_values) const {
     TestTensor out(of.shape(), of.dtype());
-    attention_decode(of, its_keys, its_values, sizes.length, sizes.mask(), scale, position_bias,
+    attention_decode(of, its_keys, its_values, sizes.length, sizes.options(scale, position_bias),
                      out.tensor);
     return out;
   }
@@ -67,18 +85,20 @@ struct Inputs {
     const auto d = static_cast<size_t>(sizes.d);
     for (size_t head = 0; head < queries.size() / d; ++head) {
       const size_t cache = head / static_cast<size_t>(sizes.heads / sizes.kv_heads);
+      const int64_t h = static_cast<int64_t>(head) % sizes.heads;
       const auto row = [&](int64_t s) {
         return (cache * static_cast<size_t>(sizes.capacity()) + static_cast<size_t>(s)) * d;
       };
       std::vector<double> scores;
       std::vector<int64_t> seen;
       for (int64_t s = 0; s < sizes.length; ++s) {
-        if (!sizes.sees(s)) continue;
+        if (!sizes.sees(h, s)) continue;
         seen.push_back(s);
         double product = 0.0;
         for (size_t i = 0; i < d; ++i) product += queries[head * d + i] * k[row(s) + i];
-        scores.push_back(double{scale} * product + bias(head, s));
+        scores.push_back(double{scale} * product + bias(head, s) + sizes.additive(h, s));
       }
+      if (seen.empty()) continue;
       const double max = *std::max_element(scores.begin(), scores.end());
       double sum = 0.0;
       for (const double score : scores) sum += std::exp(score - max);
@@ -104,8 +124,11 @@ struct Inputs {
         random_tensor({sizes.batch, sizes.kv_heads, sizes.capacity(), sizes.d}, dtype, seed);
     const Tensor rows = result.tensor.view({result.tensor.numel() / sizes.d, sizes.d});
     for (int64_t row = 0; row < rows.dim(0); ++row) {
-      const int64_t s = row % sizes.capacity();
-      if (sizes.sees(s)) continue;
+      const int64_t s = row % sizes.capacity(), in_group = sizes.heads / sizes.kv_heads;
+      const int64_t first = row / sizes.capacity() % sizes.kv_heads * in_group;
+      bool is_seen = false;
+      for (int64_t h = first; h < first + in_group; ++h) is_seen |= sizes.sees(h, s);
+      if (is_seen) continue;
       fill(rows.slice(row, row + 1), std::numeric_limits<double>::quiet_NaN());
     }
     return result;
@@ -188,6 +211,31 @@ TEST_P(AttentionDecode, MatchesReferenceForGlobalTokensAndDilation) {
   }
 }
 
+// The planes also hide every seventh row, in which a query sees nothing, and whole chunks.
+TEST_P(AttentionDecode, MatchesReferenceForPlanesByPosition) {
+  for (const int64_t length :
+       {int64_t{1}, int64_t{4}, int64_t{18}, kChunk + 5, 2 * kChunk - 1, 3 * kChunk + 21}) {
+    for (const MaskParts& parts :
+         {MaskParts{.hidden = Plane::position}, MaskParts{.hidden = Plane::head_position},
+          MaskParts{.additive = Plane::head_position},
+          MaskParts{.hidden = Plane::position, .additive = Plane::head_position}}) {
+      for (const int64_t window : {int64_t{0}, kChunk + 2}) {
+        Sizes sizes{length, 20, window, 2, 4, 2};
+        sizes.first_head = 2;
+        sizes.total_heads = 7;
+        const RandomMask random(parts, 1, length, sizes.total_heads, 5);
+        sizes.planes = random.mask;
+        expect_the_textbooks(sizes);
+        Inputs inputs(sizes, GetParam());
+        const TestTensor table = random_tensor({sizes.heads, 2 * length + 5}, DType::f32, 4);
+        inputs.position_bias = table.tensor;
+        expect_close(inputs.run().tensor, inputs.expected(), tolerance(sizes),
+                     "with a position bias");
+      }
+    }
+  }
+}
+
 // Exponentials of these scores would overflow, and those of most chunks vanish next to one chunk's.
 TEST_P(AttentionDecode, MatchesReferenceForLargeScores) {
   expect_the_textbooks({5 * kChunk, 64}, 40.0f);
@@ -254,9 +302,10 @@ TEST_P(AttentionDecode, WindowMatchesCacheOfItsKeysOnly) {
       return last;
     };
     const TestTensor found = inputs.run(), expected(inputs.q.tensor.shape(), GetParam());
+    AttentionOptions whole;
+    whole.scale = inputs.scale;
     attention_decode(inputs.q.tensor, last_keys(inputs.keys.tensor).tensor,
-                     last_keys(inputs.values.tensor).tensor, sizes.window, {}, inputs.scale, {},
-                     expected.tensor);
+                     last_keys(inputs.values.tensor).tensor, sizes.window, whole, expected.tensor);
     expect_same_bits(found.tensor, expected.tensor, "out");
   }
 }

@@ -41,6 +41,18 @@ TEST_F(AttentionMaskErrors, WrongPlaneNamesAcceptedShapes) {
   expect({"mask.additive fp32 (6, 7)", "(T, T) = (6, 6)"});
 }
 
+TEST_F(AttentionMaskErrors, WrongPlaneByPositionNamesAcceptedShapes) {
+  const TestTensor few_heads({2, 6, 6}, DType::u8), no_square({4, 6, 7}, DType::u8),
+      short_plane({1, 5, 5}, DType::u8), fits({4, 7, 7}, DType::u8);
+  for (const TestTensor* plane : {&few_heads, &no_square, &short_plane}) {
+    options.mask.hidden = plane->tensor;
+    expect({"mask.hidden by position must be (1, R, R) or (H, R, R)", "4 heads",
+            "at least the 6 positions", to_string(plane->tensor.shape()).c_str()});
+  }
+  options.mask.hidden = fits.tensor;
+  attention_forward(qkv.tensor, options, out.tensor, lse.tensor);
+}
+
 TEST_F(AttentionMaskErrors, RefusesWrongDtypes) {
   const TestTensor bytes({6, 6}, DType::u8), floats({6, 6}, DType::f32);
   options.mask.hidden = floats.tensor;
@@ -130,8 +142,10 @@ TEST_F(AttentionMaskErrors, RefusesMasksThatNeedPadding) {
   attention_forward(one, options, one_out, one_lse);
   const TestTensor plane({6, 6}, DType::u8);
   options.mask.hidden = plane.tensor;
-  expect_one({"supports documents, causal, window, dilation, prefix, global_tokens and hidden_keys",
-              "the mask is: hidden_keys, documents, hidden, compact"});
+  expect_one(
+      {"supports documents, causal, window, dilation, prefix, global_tokens, hidden_keys, "
+       "hidden_by_position and additive_by_position",
+       "the mask is: hidden_keys, documents, hidden, compact"});
   options.mask.hidden = {};
   options.mask.hidden_keys = {};
   expect({"B = 1", "(2, 6, 6, 8)"});
@@ -150,12 +164,17 @@ TEST(AttentionUnsupportedReason, NamesUnsupportedMasks) {
   EXPECT_EQ(attention_unsupported_reason(kinds), std::nullopt);
   kinds.compact = true;
   EXPECT_NE(attention_unsupported_reason(kinds), std::nullopt);
+  kinds.lengths = kinds.hidden = kinds.additive = false;
+  kinds.hidden_by_position = kinds.additive_by_position = true;
+  EXPECT_EQ(attention_unsupported_reason(kinds), std::nullopt);
   MaskKinds decoded;
+  decoded.hidden_by_position = decoded.additive_by_position = true;
   decoded.causal = decoded.window = decoded.dilation = decoded.global_tokens = true;
   EXPECT_EQ(attention_decode_unsupported_reason(decoded), std::nullopt);
   decoded.lengths = true;
   EXPECT_NE(attention_decode_unsupported_reason(decoded)->find(
-                "causal, window, dilation, global_tokens, lengths"),
+                "causal, window, dilation, global_tokens, lengths, hidden_by_position, "
+                "additive_by_position"),
             std::string::npos);
   EXPECT_EQ(to_string(MaskKinds{}), "none");
 }

@@ -138,8 +138,9 @@ TEST_P(AttentionMaskProperties, MorePaddingChangesNothing) {
 }
 
 /// What positions within a document say.
-std::vector<AttentionMask> position_masks() {
-  std::vector<AttentionMask> masks;
+std::vector<RandomMask> position_masks() {
+  constexpr int64_t kLongest = 200;
+  std::vector<RandomMask> masks;
   for (const MaskParts& parts : std::vector<MaskParts>{
            {},
            {.causal = true},
@@ -148,8 +149,12 @@ std::vector<AttentionMask> position_masks() {
            {.causal = true, .prefix = 35},
            {.window = 9, .global_tokens = 3},
            {.window = 4, .dilation = 5, .global_tokens = 1},
-           {.causal = true, .window = 6, .dilation = 3, .prefix = 12, .global_tokens = 2}}) {
-    masks.push_back(RandomMask(parts, 1, 1, 1, 1).mask);
+           {.causal = true, .window = 6, .dilation = 3, .prefix = 12, .global_tokens = 2},
+           {.hidden = Plane::position},
+           {.causal = true, .hidden = Plane::head_position},
+           {.additive = Plane::head_position},
+           {.window = 9, .global_tokens = 3, .hidden = Plane::position}}) {
+    masks.emplace_back(parts, 1, kLongest, kHeads, 1);
   }
   return masks;
 }
@@ -160,7 +165,8 @@ TEST_P(AttentionMaskProperties, PackedDocumentsEqualSeparateOnes) {
   const std::vector<int32_t> ends = {0, 30, 31, 130, 200};
   const TestTensor documents = from_ints(ends, {5});
   const Inputs inputs(1, kSeq, dtype);
-  for (AttentionMask mask : position_masks()) {
+  for (const RandomMask& random : position_masks()) {
+    AttentionMask mask = random.mask;
     SCOPED_TRACE(to_string(kinds_of(mask)));
     const AttentionOptions apart = options_of(mask);
     mask.documents = documents.tensor;
@@ -210,12 +216,11 @@ TEST_P(AttentionMaskProperties, RemovingPaddingChangesNothing) {
   const TestTensor hidden =
       uint8s({kBatch, kSeq}, [](int64_t i) { return i % 4 == 1 || (75 < i && i < 150); });
   const TestTensor kept_hidden = kept_rows(hidden.tensor.view({kBatch, kSeq, 1}), places);
-  std::vector<AttentionMask> masks = position_masks();
-  masks.push_back(masks.back());
-  for (size_t i = 0; i < masks.size(); ++i) {
-    AttentionMask& mask = masks[i];
+  const std::vector<RandomMask> masks = position_masks();
+  for (size_t i = 0; i <= masks.size(); ++i) {
+    const bool hides_keys = i == masks.size();
+    AttentionMask mask = masks[hides_keys ? i - 1 : i].mask;
     SCOPED_TRACE(to_string(kinds_of(mask)));
-    const bool hides_keys = i + 1 == masks.size();
     mask.lengths = length.tensor;
     mask.documents = ends.tensor;
     if (hides_keys) mask.hidden_keys = hidden.tensor;

@@ -192,6 +192,8 @@ const Case kCases[] = {
     {{.window = 30}, {2, 21, 4, 8, 2}, 0.0f, DType::f32},
     {{.causal = true, .prefix = 75, .documents = true}, kTiles, 0.1f, DType::f32},
     {{.window = 4, .global_tokens = 3, .documents = true}, kTiles, 0.0f, DType::bf16},
+    {{.causal = true, .documents = true, .hidden = Plane::head_position}, kTiles, 0.1f, DType::f32},
+    {{.documents = true, .additive = Plane::head_position}, kTiles, 0.0f, DType::bf16},
     {{.causal = true, .window = 5, .dilation = 3, .prefix = 9}, kTiles, 0.1f, DType::bf16},
     {{.window = 3, .dilation = 6, .global_tokens = 2}, {1, 40, 2, 136}, 0.0f, DType::f32},
 };

@@ -495,13 +495,12 @@ TEST_P(LargeTensorsOf, KeyValueCache) {
            /*blocks=*/2);
   keys.expect_same("keys");
   values.expect_same("values");
-  AttentionMask window;
-  window.window = 100;
+  AttentionOptions window;
+  window.mask.window = 100;
+  window.scale = 0.125f;
   // Two chunks of keys per head.
   run_both(
-      [&](auto of) {
-        attention_decode(of(q), of(keys), of(values), kCapacity, window, 0.125f, {}, of(out));
-      },
+      [&](auto of) { attention_decode(of(q), of(keys), of(values), kCapacity, window, of(out)); },
       /*blocks=*/2 * kHeads);
   out.expect_same("attention_decode");
 }

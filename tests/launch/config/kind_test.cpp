@@ -367,6 +367,14 @@ TEST(ConfigKind, HiddenTargetsAreAllReplaced) {
                         "model.kind is gpt2, which does not support it");
 }
 
+TEST(ConfigKind, AttentionMaskFileNeedsOneStack) {
+  expect_valid(kGpt, {"model.attention_mask_file=mask.safetensors"});
+  EXPECT_THAT(
+      kind_error(kGpt, {"model.kind=t5", "model.attention_mask_file=mask.safetensors"}),
+      HasSubstr("model.attention_mask_file is mask.safetensors, but model.kind is t5, whose "
+                "sources and targets have positions of their own"));
+}
+
 TEST(ConfigKind, DilationAndGlobalTokensNeedWindow) {
   const Sets window = joined(kGpt, {"model.attention_window=8"});
   expect_valid(window, {"model.attention_dilation=2", "model.global_tokens=3"});

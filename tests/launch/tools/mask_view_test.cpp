@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "models/architecture.h"
+#include "models/attention_plane.h"
 #include "tests/support/expect_error.h"
 
 namespace tessera {
@@ -43,6 +44,34 @@ TEST(MaskView, DrawsDocumentsAndWindow) {
             "  ···█·\n"
             "  ···██\n"
             "  8 of 25 pairs are visible (32.0 %)\n");
+}
+
+TEST(MaskView, DrawsPlanesOfHeadsThatDiffer) {
+  ModelConfig config = model(ModelKind::gpt2);
+  config.seq_length = 4;
+  const auto plane = std::make_shared<AttentionPlane>();
+  plane->values = OwnedTensor({3, 4, 4}, DType::u8);
+  plane->values.tensor.data<uint8_t>()[16 + 4] = 1;  // head 1, query 1, key 0
+  config.attention_plane = plane;
+  const MaskView view = view_mask(config, {2, 2});
+  EXPECT_EQ(to_string(view),
+            "4 tokens in 2 documents of 2, 2\n"
+            "a line is a query, a column a key: █ visible, · hidden\n"
+            "\n"
+            "all 4 layers, heads 0, 2: causal, the mask of model.attention_mask_file\n"
+            "  █···\n"
+            "  ██··\n"
+            "  ··█·\n"
+            "  ··██\n"
+            "  6 of 16 pairs are visible (37.5 %)\n"
+            "\n"
+            "all 4 layers, head 1: causal, the mask of model.attention_mask_file\n"
+            "  █···\n"
+            "  ·█··\n"
+            "  ··█·\n"
+            "  ···█\n"
+            "  4 of 16 pairs are visible (25.0 %)\n");
+  EXPECT_EQ(to_json(view)["layers"][0]["heads"], Json({0, 2}));
 }
 
 TEST(MaskView, DrawsPrefixGlobalTokensAndDilation) {

@@ -13,6 +13,7 @@
 #include "launch/tools/plan/run_plan.h"
 #include "launch/train/trainer.h"
 #include "models/architecture.h"
+#include "models/attention_plane.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "parallel/meta_communicator.h"
 #include "tests/launch/config/support.h"
@@ -316,6 +317,14 @@ constexpr PlannedModel kPlannedModels[] = {
        model.attention_window = 3;
        model.attention_dilation = 2;
        model.global_tokens = 2;
+     }},
+    {"mask file", ModelKind::gpt2,
+     [](ModelConfig& model) {
+       const auto plane = std::make_shared<AttentionPlane>();
+       plane->values =
+           OwnedTensor({model.num_heads, model.seq_length, model.seq_length}, DType::f32);
+       model.attention_plane = plane;
+       model.attention_mask_file = "mask.safetensors";
      }},
     {"alibi", ModelKind::llama, [](ModelConfig& model) { model.positions = Positions::alibi; }},
     {"relative", ModelKind::llama,

@@ -9,6 +9,7 @@
 #include "core/ops/elementwise.h"
 #include "launch/tools/prove/shrink.h"
 #include "models/architecture.h"
+#include "models/attention_plane.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "tests/support/runs/small_runs.h"
 #include "tests/support/test_folder.h"
@@ -230,6 +231,28 @@ TEST(Leaks, AreFoundThroughPatterns) {
       EXPECT_EQ(find_leaks(more, more, 2, sequence).leak_count, 0);
       EXPECT_GT(find_leaks(more, c.less, 2, sequence).leak_count, 0);
     }
+  }
+}
+
+// A plane with all heads hides what none of them sees.
+TEST(Leaks, AreFoundThroughPlanes) {
+  ModelConfig model = preset(ModelKind::gpt2);
+  model.num_layers = 1;
+  model.hidden_size = 16;
+  model.seq_length = 16;
+  model.vocab_size = 11;
+  ModelConfig masked = model;
+  const auto plane = std::make_shared<AttentionPlane>();
+  plane->values = OwnedTensor({model.num_heads, 16, 16}, DType::u8);
+  for (int64_t i = 0; i < plane->values.tensor.numel(); ++i) {
+    const int64_t h = i / 256, t = i / 16 % 16, s = i % 16;
+    plane->values.tensor.data<uint8_t>()[i] = t != s && (t + s) % 3 != 0 && (t + h) % 5 != s % 5;
+  }
+  masked.attention_mask_file = "mask.safetensors";
+  masked.attention_plane = plane;
+  for (const bool sequence : {false, true}) {
+    EXPECT_EQ(find_leaks(masked, masked, 2, sequence).leak_count, 0);
+    EXPECT_GT(find_leaks(model, masked, 2, sequence).leak_count, 0);
   }
 }
 

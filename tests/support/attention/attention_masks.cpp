@@ -14,8 +14,20 @@ namespace {
 constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
 
 Shape plane_shape(Plane plane, int64_t batch, int64_t seq, int64_t heads) {
-  if (plane == Plane::square) return {seq, seq};
-  return {batch, plane == Plane::batch ? 1 : heads, seq, seq};
+  switch (plane) {
+    case Plane::none:
+    case Plane::square:
+      return {seq, seq};
+    case Plane::batch:
+      return {batch, 1, seq, seq};
+    case Plane::heads:
+      return {batch, heads, seq, seq};
+    case Plane::position:
+      return {1, seq + 3, seq + 3};
+    case Plane::head_position:
+      return {heads, seq + 3, seq + 3};
+  }
+  fail("a plane has no shape");
 }
 
 /// Hides random single keys, every seventh row and, if the sequence is long enough, the tile of the

@@ -8,8 +8,9 @@
 
 namespace tessera::test {
 
-/// The shape of a mask's `hidden` or `additive` part.
-enum class Plane : uint8_t { none, square, batch, heads };  // -, (T, T), (B, 1, T, T), (B, H, T, T)
+/// The shape of a mask's `hidden` or `additive` part: -, (T, T), (B, 1, T, T), (B, H, T, T) or, by
+/// position, (1, R, R), (H, R, R) with an R above T.
+enum class Plane : uint8_t { none, square, batch, heads, position, head_position };
 
 /// The parts that a mask should have.
 struct MaskParts {

@@ -120,13 +120,6 @@ std::vector<double> AttentionReference::all_weights(const std::vector<double>& q
 
 namespace {
 
-int64_t plane_index(const Tensor& plane, int64_t seq, int64_t heads, int64_t b, int64_t h,
-                    int64_t t, int64_t s) {
-  if (plane.shape().rank() == 2) return t * seq + s;
-  const int64_t which = plane.dim(1) == 1 ? b : b * heads + h;
-  return (which * seq + t) * seq + s;
-}
-
 /// The document of a row: the last one that begins at or before it.
 int64_t document_of(const Tensor& documents, int64_t row) {
   const auto ends = documents.span<int32_t>();
@@ -145,6 +138,18 @@ int64_t position_of(const AttentionMask& mask, int64_t seq, int64_t b, int64_t t
          mask.documents.span<int32_t>()[static_cast<size_t>(document_of(mask.documents, row))];
 }
 
+/// The element of a pair of one document in `hidden` or `additive`.
+int64_t plane_index(const AttentionMask& mask, const Tensor& plane, int64_t seq, int64_t heads,
+                    int64_t b, int64_t h, int64_t t, int64_t s) {
+  if (plane.shape().rank() == 2) return t * seq + s;
+  if (plane.shape().rank() == 3) {
+    const int64_t which = plane.dim(0) == 1 ? 0 : h, size = plane.dim(1);
+    return (which * size + position_of(mask, seq, b, t)) * size + position_of(mask, seq, b, s);
+  }
+  const int64_t which = plane.dim(1) == 1 ? b : b * heads + h;
+  return (which * seq + t) * seq + s;
+}
+
 }  // namespace
 
 bool hides(const AttentionMask& mask, int64_t seq, int64_t heads, int64_t b, int64_t h, int64_t t,
@@ -161,13 +166,13 @@ bool hides(const AttentionMask& mask, int64_t seq, int64_t heads, int64_t b, int
     return true;
   }
   return mask.hidden.defined() &&
-         mask.hidden.data<uint8_t>()[plane_index(mask.hidden, seq, heads, b, h, t, s)] != 0;
+         mask.hidden.data<uint8_t>()[plane_index(mask, mask.hidden, seq, heads, b, h, t, s)] != 0;
 }
 
 double additive_of(const AttentionMask& mask, int64_t seq, int64_t heads, int64_t b, int64_t h,
                    int64_t t, int64_t s) {
   if (!mask.additive.defined()) return 0.0;
-  const int64_t at = plane_index(mask.additive, seq, heads, b, h, t, s);
+  const int64_t at = plane_index(mask, mask.additive, seq, heads, b, h, t, s);
   return static_cast<double>(mask.additive.data<float>()[at]);
 }
 

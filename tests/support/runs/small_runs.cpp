@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <fstream>
+#include <limits>
 
 #include "core/error.h"
 #include "core/random.h"
+#include "launch/checkpoint/attention_mask_file.h"
+#include "launch/checkpoint/format/safetensors.h"
 #include "launch/data/indexed/indexed_dataset_writer.h"
 #include "launch/tokenizers/wordpiece/wordpiece_vocabulary.h"
 #include "models/architecture.h"
@@ -210,6 +213,29 @@ DataBlend small_blend(const TestFolder& folder) {
   return DataBlend({{folder / "data", 1.0}, {folder / "half", 2.0}});
 }
 
+/// Writes a mask file that hides half of the pairs of different positions, and reads it.
+void add_planes(RunConfig& config, const TestFolder& folder, int64_t heads, DType dtype) {
+  ModelConfig& model = config.model;
+  const int64_t length = model.seq_length;
+  const OwnedTensor plane({heads, length, length}, dtype);
+  Draws draws;
+  for (int64_t i = 0; i < plane.tensor.numel(); ++i) {
+    const bool is_own = i / length % length == i % length;
+    const bool hides = draws.below(2) == 0 && !is_own;
+    if (dtype == DType::u8) {
+      plane.tensor.data<uint8_t>()[i] = hides ? 1 : 0;
+    } else {
+      const float added = static_cast<float>(draws.below(9)) / 4.0f - 1.0f;
+      plane.tensor.data<float>()[i] = hides ? -std::numeric_limits<float>::infinity() : added;
+    }
+  }
+  const std::string path = folder / "mask.safetensors";
+  std::ofstream(path, std::ios::binary)
+      << safetensors_bytes(dtype == DType::u8 ? "hidden" : "additive", plane.tensor);
+  model.attention_mask_file = path;
+  load_attention_mask(model);
+}
+
 void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
   switch (kind) {
     case SmallKind::gpt:
@@ -245,6 +271,14 @@ void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
       config.model.window_pattern = "LG";
       config.model.global_tokens = 2;
       config.data.packing = Packing::documents;
+      return;
+    case SmallKind::planes:
+      add_dropout(config);
+      config.model.positions = Positions::alibi;
+      config.model.num_heads = 3;  // of 4 tensor ranks, one has none
+      config.model.head_dim = 10;
+      config.data.packing = Packing::documents;
+      add_planes(config, folder, 3, DType::u8);
       return;
     case SmallKind::qwen3:
       apply_preset(config.model, ModelKind::qwen3);
@@ -287,6 +321,13 @@ void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
       config.model.window_pattern = "LG";
       config.mlm.hide = MaskHide::attention;
       config.data.short_samples = ShortSamples::pack;
+      return;
+    case SmallKind::added_planes:
+      make_bert(config);
+      config.model.attention_window = 5;
+      config.model.window_pattern = "LG";
+      config.data.short_samples = ShortSamples::pack;
+      add_planes(config, folder, 1, DType::f32);
       return;
     case SmallKind::bert_blend:
       make_bert(config);
@@ -409,6 +450,8 @@ std::string to_string(SmallKind kind) {
       return "gpt_blend";
     case SmallKind::prefix_lm:
       return "prefix_lm";
+    case SmallKind::planes:
+      return "planes";
     case SmallKind::qwen3:
       return "qwen3";
     case SmallKind::bert_pairs:
@@ -419,6 +462,8 @@ std::string to_string(SmallKind kind) {
       return "modernbert";
     case SmallKind::longformer:
       return "longformer";
+    case SmallKind::added_planes:
+      return "added_planes";
     case SmallKind::bert_blend:
       return "bert_blend";
     case SmallKind::classifier:

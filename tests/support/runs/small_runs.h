@@ -21,6 +21,8 @@ enum class SmallKind {
                 ///< norm of the embeddings, with dropout
   prefix_lm,    ///< packed documents whose first tokens see each other, layers with a window and
                 ///< global tokens, ALiBi, with dropout
+  planes,       ///< packed documents with a mask of each head from a file, unequal heads, ALiBi,
+                ///< with dropout
   qwen3,        ///< RMSNorm, SwiGLU, rotary with YaRN, grouped queries with biases, QK norm, an
                 ///< untied head; tensor ranks have unequal numbers of heads, and of MLP columns
   bert_pairs,   ///< padded sentence pairs, with the next-sentence head
@@ -29,11 +31,13 @@ enum class SmallKind {
                 ///< unequal heads, spans, no biases and no token types
   longformer,  ///< a BERT of packed documents that hides masked tokens, whose layers have a dilated
                ///< window and global tokens or neither, a learned bias of distances
-  bert_blend,  ///< two datasets, masked, a learned bias of distances, unequal heads
-  classifier,  ///< pairs of texts, with dropout
-  multi_label,      ///< several labels of a text, in a RoBERTa
-  words,            ///< labels of words, in a ModernBERT, with dropout
-  embeddings,       ///< means of texts with hard negatives, both ways, with dropout
+  added_planes,  ///< a BERT of packed documents with a mask from a file that is added to the scores
+                 ///< of all heads, some layers with a window
+  bert_blend,    ///< two datasets, masked, a learned bias of distances, unequal heads
+  classifier,    ///< pairs of texts, with dropout
+  multi_label,   ///< several labels of a text, in a RoBERTa
+  words,         ///< labels of words, in a ModernBERT, with dropout
+  embeddings,    ///< means of texts with hard negatives, both ways, with dropout
   embeddings_cls,   ///< of [CLS], in a ModernBERT
   mean_classifier,  ///< of the mean, in a ModernBERT
   translation,  ///< an encoder-decoder on pairs of texts; a shorter decoder, unequal heads, with
@@ -49,11 +53,13 @@ inline constexpr SmallKind kSmallKinds[] = {SmallKind::gpt,
                                             SmallKind::gpt_packed,
                                             SmallKind::gpt_blend,
                                             SmallKind::prefix_lm,
+                                            SmallKind::planes,
                                             SmallKind::qwen3,
                                             SmallKind::bert_pairs,
                                             SmallKind::bert_packed,
                                             SmallKind::modernbert,
                                             SmallKind::longformer,
+                                            SmallKind::added_planes,
                                             SmallKind::bert_blend,
                                             SmallKind::classifier,
                                             SmallKind::multi_label,

@@ -33,15 +33,26 @@ class SegmentMask {
     if (mask.hidden_keys.defined()) {
       hidden_keys_ = mask.hidden_keys.data<uint8_t>() + segment.rows.begin;
     }
+    // Of the segment's first query and key.
     const auto corner = [&](const Tensor& plane) {
+      const int64_t global_head = options.first_head + head;
+      if (is_by_position(plane)) {
+        return plane.dim(0) == 1 ? 0 : global_head * plane.dim(1) * plane.dim(2);
+      }
       int64_t which = 0;
       if (plane.shape().rank() == 4) {
-        which = plane.dim(1) == 1 ? b : b * options.total_heads + options.first_head + head;
+        which = plane.dim(1) == 1 ? b : b * options.total_heads + global_head;
       }
       return (which * seq_ + t) * seq_ + t;
     };
-    if (mask.hidden.defined()) hidden_ = mask.hidden.data<uint8_t>() + corner(mask.hidden);
-    if (mask.additive.defined()) additive_ = mask.additive.data<float>() + corner(mask.additive);
+    if (mask.hidden.defined()) {
+      hidden_ = mask.hidden.data<uint8_t>() + corner(mask.hidden);
+      hidden_stride_ = mask.hidden.dim(-1);
+    }
+    if (mask.additive.defined()) {
+      additive_ = mask.additive.data<float>() + corner(mask.additive);
+      additive_stride_ = mask.additive.dim(-1);
+    }
     if (const Tensor& bias = options.position_bias; bias.defined()) {
       position_bias_ = bias.data<float>() + head * bias.dim(1) + bias.dim(1) / 2;
     }
@@ -71,10 +82,10 @@ class SegmentMask {
     if (hidden_keys_ != nullptr && all_set(hidden_keys_)) return true;
     bool hidden = hidden_ != nullptr, additive = additive_ != nullptr;
     for (int64_t t = queries.begin; hidden && t < queries.end; ++t) {
-      hidden = all_set(hidden_ + t * seq_);
+      hidden = all_set(hidden_ + t * hidden_stride_);
     }
     for (int64_t t = queries.begin; additive && t < queries.end; ++t) {
-      additive = all_minus_inf(additive_ + t * seq_ + keys.begin, keys.size());
+      additive = all_minus_inf(additive_ + t * additive_stride_ + keys.begin, keys.size());
     }
     return hidden || additive;
   }
@@ -89,8 +100,8 @@ class SegmentMask {
     for (int64_t r = 0; r < queries.size(); ++r) {
       const int64_t t = queries.begin + r;
       float* row = scores + r * kKeyTile;
-      if (additive_ != nullptr) add(additive_ + t * seq_ + keys.begin, size, row);
-      if (hidden_ != nullptr) hide(hidden_ + t * seq_ + keys.begin, size, row);
+      if (additive_ != nullptr) add(additive_ + t * additive_stride_ + keys.begin, size, row);
+      if (hidden_ != nullptr) hide(hidden_ + t * hidden_stride_ + keys.begin, size, row);
       if (hidden_keys_ != nullptr) hide(hidden_keys_ + keys.begin, size, row);
       const Range visible = visible_keys({t, t + 1});
       const int64_t begin = std::clamp<int64_t>(visible.begin - keys.begin, 0, padded);
@@ -194,11 +205,13 @@ class SegmentMask {
   int64_t reach_;   ///< of the window: keys are less than this apart
   int64_t prefix_;  ///< as in AttentionMask
   int64_t global_;  ///< the same; 0 without a window
-  int64_t seq_;     ///< row stride of `hidden_` and `additive_`
-  int64_t end_;     ///< keys from this one on are hidden
+  int64_t seq_;
+  int64_t end_;  ///< keys from this one on are hidden
   const uint8_t* hidden_keys_ = nullptr;
-  const uint8_t* hidden_ = nullptr;
-  const float* additive_ = nullptr;
+  const uint8_t* hidden_ = nullptr;  ///< of the segment's first query and key
+  const float* additive_ = nullptr;  ///< the same
+  int64_t hidden_stride_ = 0;        ///< between rows
+  int64_t additive_stride_ = 0;
   const float* position_bias_ = nullptr;  ///< of distance 0
 };
 

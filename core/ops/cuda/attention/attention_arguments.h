@@ -10,11 +10,12 @@
 
 namespace tessera::cuda {
 
-/// `hidden` or `additive` of a mask, in any of the three shapes.
+/// `hidden` or `additive` of a mask, in any of its shapes.
 template <typename T>
 struct MaskPlane {
   const T* data = nullptr;  ///< for this rank's head 0; nullptr if the mask has no such part
   int64_t batch_stride = 0, head_stride = 0;
+  int length = 0;  ///< R of a plane by position, which only AttentionForm::pattern reads; else 0
 };
 
 /// Arguments of attention kernels, passed by value: extents, parts of the mask, and dropout.
@@ -61,6 +62,10 @@ template <typename T>
 MaskPlane<T> mask_plane(const Tensor& plane, const AttentionOptions& options) {
   if (!plane.defined()) return {};
   const int64_t square = plane.dim(-1) * plane.dim(-1);
+  if (is_by_position(plane)) {
+    const int64_t of_head = plane.dim(0) == 1 ? 0 : square;
+    return {plane.data<T>() + options.first_head * of_head, 0, of_head, narrow<int>(plane.dim(1))};
+  }
   if (plane.shape().rank() == 2) return {plane.data<T>(), 0, 0};
   // With one head the last two shapes are equivalent.
   if (plane.dim(1) == 1) return {plane.data<T>(), square, 0};
@@ -155,12 +160,14 @@ inline AttentionArguments attention_arguments(const Tensor& qkv, const Attention
 }
 
 /// What a kernel is compiled for, so that a position bias, keys of another tensor, and a mask with
-/// a prefix, global tokens or dilation (`pattern`) cost registers only where they are used.
+/// a prefix, global tokens, dilation or planes by position (`pattern`) cost registers only where
+/// they are used.
 /// Cross-attention has no position bias; `pattern` may have one.
 enum class AttentionForm : uint8_t { plain, bias, cross, pattern };
 
 inline bool has_pattern(const AttentionArguments& a) {
-  return a.prefix > 0 || a.global_tokens > 0 || (a.window > 0 && a.dilation > 1);
+  return a.prefix > 0 || a.global_tokens > 0 || (a.window > 0 && a.dilation > 1) ||
+         a.hidden.length > 0 || a.additive.length > 0;
 }
 
 /// Calls body.operator()<kForm>().

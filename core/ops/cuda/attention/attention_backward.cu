@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
     const auto work = [&](int query, const Columns& columns, bool whole) {
       typename E::Scores weights, dscores;
       E::multiply(shared.keys, columns.queries, weights);
-      mask_scores<E, Rows::keys>(mask, columns.bits, whole, a.scale, first, query, weights);
+      mask_scores<E>(mask, shared.mask, columns.bits, whole, a.scale, first, query, weights);
       E::multiply(shared.values, columns.douts, dscores);
 #pragma unroll
       for (int j = 0; j < E::kMyColumns; ++j) {
@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
   const auto work = [&](int key, const KeyColumns<E>& columns, bool whole) {
     typename E::Scores weights, dscores;
     E::multiply(shared.queries, columns.keys, weights);
-    mask_scores<E, Rows::queries>(mask, columns.bits, whole, a.scale, first, key, weights);
+    mask_scores<E>(mask, shared.mask, columns.bits, whole, a.scale, first, key, weights);
     E::multiply(shared.douts, columns.values, dscores);
 #pragma unroll
     for (int i = 0; i < E::kMyRows; ++i) {
@@ -254,7 +254,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
     __syncthreads();
     typename E::Scores weights, dscores;
     E::multiply(shared.queries, shared.keys, weights);
-    mask_scores<E, Rows::queries>(mask, shared.bits, whole, a.scale, first, key, weights);
+    mask_scores<E>(mask, shared.mask, shared.bits, whole, a.scale, first, key, weights);
     E::multiply(shared.douts, shared.values, dscores);
 #pragma unroll
     for (int i = 0; i < E::kMyRows; ++i) {

@@ -90,12 +90,34 @@ struct Decode {
   Partials partials;
   T* out;
   // Only with a pattern: key i of those seen is at i or, from `global` on, at begin + (i − global)
-  // × step.
+  // × step. The mask's rows of the newest position, of head 0 and key 0, hide more or are added;
+  // nullptr if there are none.
   int global, begin, step;
+  const uint8_t* hidden;
+  const float* additive;
+  int64_t hidden_stride, additive_stride;  ///< between heads
+
+  bool has_pattern() const {
+    return global > 0 || step > 1 || hidden != nullptr || additive != nullptr;
+  }
 };
 
-/// What chunk_kernel is compiled for; a pattern may have a position bias.
+/// What kernels are compiled for; a pattern may have a position bias, and hide all keys.
 enum class DecodeForm : uint8_t { plain, bias, pattern };
+
+/// What scores are relative to, given their maximum: if all keys are hidden, any finite number
+/// makes their weights 2^−inf = 0.
+template <bool kMayHideAll>
+__device__ float reference_of(float max) {
+  if constexpr (kMayHideAll) return max == kMinusInfinity ? 0.0f : max;
+  return max;
+}
+/// 0 if all keys are hidden.
+template <bool kMayHideAll>
+__device__ float mean_of(float sum, float weight_sum) {
+  if constexpr (kMayHideAll) return weight_sum == 0.0f ? 0.0f : sum / weight_sum;
+  return sum / weight_sum;
+}
 
 /// The partial softmaxes of a block's teams, in shared memory.
 template <int N, int kColumns>
@@ -105,22 +127,23 @@ struct TeamSoftmaxes {
 };
 
 /// Combines one column of the teams' softmaxes: the block's partial result, or the head's result.
-template <typename T, int N, int kColumns>
+template <bool kMayHideAll, typename T, int N, int kColumns>
 __device__ void combine_teams(const Decode<T>& a, const TeamSoftmaxes<N, kColumns>& teams,
                               int column) {
-  float max = teams.maxima[0];  // team 0 has the chunk's first key, so its maximum is finite
+  float max = teams.maxima[0];  // finite unless keys are hidden: team 0 has the chunk's first key
 #pragma unroll
   for (int t = 1; t < kTeams; ++t) max = fmaxf(max, teams.maxima[t]);
+  const float reference = reference_of<kMayHideAll>(max);
   float sum = 0.0f, weight_sum = 0.0f;
 #pragma unroll
   for (int t = 0; t < kTeams; ++t) {
-    const float factor = fast_exp2(teams.maxima[t] - max);
+    const float factor = fast_exp2(teams.maxima[t] - reference);
     weight_sum = fmaf(factor, teams.weights[t], weight_sum);
     sum = fmaf(factor, teams.sums[t][column / N].at[column % N], sum);
   }
   const int64_t block = blockIdx.x;
   if (a.chunks == 1) {
-    a.out[block * a.d + column] = from_float<T>(sum / weight_sum);
+    a.out[block * a.d + column] = from_float<T>(mean_of<kMayHideAll>(sum, weight_sum));
     return;
   }
   a.partials.sums[block * a.d + column] = sum;
@@ -141,12 +164,26 @@ __global__ void __launch_bounds__(RowShare<T, N, kColumns>::kThreads,
   const int chunk = static_cast<int>(blockIdx.x % a.chunks);
   const int first = a.seen.begin + chunk * kChunk + team;
   const int64_t offset = (head / a.in_group * a.capacity + first) * a.d;
-  const auto seen = [&](int r) { return first + r * kTeams < a.seen.end; };
   constexpr bool kHasPattern = kForm == DecodeForm::pattern;
   const auto position = [&](int r) {
     const int i = first + r * kTeams;
     if constexpr (!kHasPattern) return i;
     return i < a.global ? i : a.begin + (i - a.global) * a.step;
+  };
+  bool shown[kRows];  // only with a pattern
+  if constexpr (kHasPattern) {
+    const int64_t h = head % a.heads;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      shown[r] = first + r * kTeams < a.seen.end &&
+                 (a.hidden == nullptr || a.hidden[h * a.hidden_stride + position(r)] == 0) &&
+                 (a.additive == nullptr ||
+                  a.additive[h * a.additive_stride + position(r)] != kMinusInfinity);
+    }
+  }
+  const auto seen = [&](int r) {
+    if constexpr (kHasPattern) return shown[r];
+    return first + r * kTeams < a.seen.end;
   };
   /// Of a key or value in the cache.
   const auto element = [&](int r) {
@@ -175,13 +212,20 @@ __global__ void __launch_bounds__(RowShare<T, N, kColumns>::kThreads,
         scores[r] = fmaf(product, a.to_powers, bias[position(r)] * kLog2E);
       }
     }
+    if constexpr (kHasPattern) {
+      if (seen(r) && a.additive != nullptr) {
+        const float* row = a.additive + head % a.heads * a.additive_stride;
+        scores[r] = fmaf(row[position(r)], kLog2E, scores[r]);
+      }
+    }
     max = fmaxf(max, scores[r]);
   }
+  const float reference = reference_of<kHasPattern>(max);
   Floats<N> sums[Share::kPacks] = {};
   float weight_sum = 0.0f;
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
-    const float weight = seen(r) ? fast_exp2(scores[r] - max) : 0.0f;
+    const float weight = seen(r) ? fast_exp2(scores[r] - reference) : 0.0f;
     weight_sum += weight;
     values[r].add_to(sums, weight);
   }
@@ -194,13 +238,13 @@ __global__ void __launch_bounds__(RowShare<T, N, kColumns>::kThreads,
     teams.weights[team] = weight_sum;
   }
   __syncthreads();
-  if (thread < a.d) combine_teams(a, teams, thread);
+  if (thread < a.d) combine_teams<kHasPattern>(a, teams, thread);
 }
 
 constexpr int kWarps = 16;  ///< per block that combines chunks
 
 /// A block combines 32 columns of a head; a warp, every 16th chunk.
-template <typename T>
+template <typename T, bool kMayHideAll>
 __global__ void combine_chunks_kernel(Decode<T> a) {
   __shared__ float sums[kWarps][kWarpSize], weights[kWarps];
   const int lane = lane_of_thread(), warp = warp_of_thread();
@@ -208,7 +252,7 @@ __global__ void combine_chunks_kernel(Decode<T> a) {
   const int64_t head = blockIdx.x, first = head * a.chunks;
   float max = kMinusInfinity;
   for (int c = lane; c < a.chunks; c += kWarpSize) max = fmaxf(max, a.partials.maxima[first + c]);
-  max = warp_max(max);
+  max = reference_of<kMayHideAll>(warp_max(max));
   float sum = 0.0f, weight_sum = 0.0f;
   for (int c = warp; c < a.chunks; c += kWarps) {
     const float factor = fast_exp2(a.partials.maxima[first + c] - max);
@@ -224,7 +268,7 @@ __global__ void combine_chunks_kernel(Decode<T> a) {
     total += sums[w][lane];
     total_weight += weights[w];
   }
-  a.out[head * a.d + column] = from_float<T>(total / total_weight);
+  a.out[head * a.d + column] = from_float<T>(mean_of<kMayHideAll>(total, total_weight));
 }
 
 /// Room for the partial results of the whole cache, so that the workspace does not grow with the
@@ -244,7 +288,7 @@ void run(const Decode<T>& decode, int64_t heads, const Tensor& q, const Tensor& 
     const auto take = [&]<int kColumns>() {
       const auto blocks = static_cast<unsigned>(narrow<int>(heads * decode.chunks));
       const LaunchShape shape{dim3(blocks), dim3(RowShare<T, N, kColumns>::kThreads)};
-      if (decode.global > 0 || decode.step > 1) {
+      if (decode.has_pattern()) {
         launch(kOp, shape, chunk_kernel<T, N, kColumns, DecodeForm::pattern>, decode);
       } else if (decode.bias != nullptr) {
         launch(kOp, shape, chunk_kernel<T, N, kColumns, DecodeForm::bias>, decode);
@@ -260,18 +304,27 @@ void run(const Decode<T>& decode, int64_t heads, const Tensor& q, const Tensor& 
   const LaunchShape shape{
       dim3(static_cast<unsigned>(heads), static_cast<unsigned>(ceil_div(decode.d, kWarpSize))),
       dim3(kWarps * kWarpSize)};
-  launch(kOp, shape, combine_chunks_kernel<T>, decode);
+  const auto combine =
+      decode.has_pattern() ? combine_chunks_kernel<T, true> : combine_chunks_kernel<T, false>;
+  launch(kOp, shape, combine, decode);
 }
 
 }  // namespace
 
 void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values, int64_t length,
-                      const AttentionMask& mask, float scale, const Tensor& position_bias,
-                      Tensor out) {
+                      const AttentionOptions& options, Tensor out) {
+  const AttentionMask& mask = options.mask;
+  const Tensor& position_bias = options.position_bias;
   const int64_t heads = q.dim(0) * q.dim(1), capacity = keys.dim(2);
   const int d = narrow<int>(keys.dim(3));
   const DecodedKeys decoded = decoded_keys(mask, length);
-  const bool has_pattern = decoded.global > 0 || decoded.step > 1;
+  const MaskPlane<uint8_t> hidden = detail::mask_plane<uint8_t>(mask.hidden, options);
+  const MaskPlane<float> additive = detail::mask_plane<float>(mask.additive, options);
+  const bool has_pattern =
+      decoded.global > 0 || decoded.step > 1 || hidden.data != nullptr || additive.data != nullptr;
+  const auto newest_row = [&](const auto& plane) {
+    return plane.data == nullptr ? nullptr : plane.data + (length - 1) * plane.length;
+  };
   const int begin = has_pattern ? 0 : narrow<int>(decoded.begin);
   const int end = narrow<int>(has_pattern ? decoded.count() : length);
   require(
@@ -294,7 +347,7 @@ void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values,
                            {begin, end},
                            narrow<int>(ceil_div(end - begin, kChunk)),
                            d,
-                           scale * kLog2E,
+                           options.scale * kLog2E,
                            bias,
                            bias_stride,
                            narrow<int>(q.dim(1)),
@@ -303,7 +356,11 @@ void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values,
                            out.data<T>(),
                            narrow<int>(decoded.global),
                            narrow<int>(decoded.begin),
-                           narrow<int>(decoded.step)};
+                           narrow<int>(decoded.step),
+                           newest_row(hidden),
+                           newest_row(additive),
+                           hidden.head_stride,
+                           additive.head_stride};
     run(decode, heads, q, keys, values);
   });
 }

@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
   const auto work = [&](int key, const KeyColumns<E>& columns, bool whole) {
     typename E::Scores scores;
     E::multiply(shared.queries, columns.keys, scores);
-    mask_scores<E, Rows::queries>(mask, columns.bits, whole, a.scale, first, key, scores);
+    mask_scores<E>(mask, shared.mask, columns.bits, whole, a.scale, first, key, scores);
     softmax.absorb(scores, sums);
     if (mask.drops()) {
 #pragma unroll

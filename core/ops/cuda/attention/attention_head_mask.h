@@ -27,6 +27,7 @@ __device__ inline uint32_t bytes_at_least(uint32_t word, uint32_t threshold) {
 /// multiple of the dilation apart from the row, and all of the second.
 struct PatternColumns {
   Positions dilated, all;
+  int origin;  ///< the first position of the row's document, where planes by position begin
 };
 
 /// Mask and dropout of one head of one sequence, whose positions are counted from its first.
@@ -68,23 +69,28 @@ class HeadMask {
 
   /// The same for a mask with a pattern.
   __device__ PatternColumns pattern_keys_of(int t) const {
-    if (t >= a_.seq) return {{0, 0}, {0, 0}};
+    if (t >= a_.seq) return {{0, 0}, {0, 0}, 0};
     const Positions document = document_of(t);
     Positions keys = document;
     if (a_.lengths != nullptr) keys.end = min(keys.end, a_.lengths[b_]);
     if (a_.causal) keys.end = min(keys.end, max(t + 1, document.begin + a_.prefix));
-    if (a_.window == 0 || t < document.begin + a_.global_tokens) return {{0, 0}, keys};
+    if (a_.window == 0 || t < document.begin + a_.global_tokens) {
+      return {{0, 0}, keys, document.begin};
+    }
     const Positions global{document.begin, min(document.begin + a_.global_tokens, keys.end)};
-    return {within_reach(t, keys), global};
+    return {within_reach(t, keys), global, document.begin};
   }
   __device__ PatternColumns pattern_queries_of(int s) const {
-    if (s >= a_.seq || (a_.lengths != nullptr && s >= a_.lengths[b_])) return {{0, 0}, {0, 0}};
+    if (s >= a_.seq || (a_.lengths != nullptr && s >= a_.lengths[b_])) {
+      return {{0, 0}, {0, 0}, 0};
+    }
     const Positions document = document_of(s);
     Positions queries = document;
     if (a_.causal && s >= document.begin + a_.prefix) queries.begin = s;
     const int global_end = min(document.begin + a_.global_tokens, document.end);
-    if (a_.window == 0 || s < global_end) return {{0, 0}, queries};
-    return {within_reach(s, queries), {queries.begin, max(global_end, queries.begin)}};
+    if (a_.window == 0 || s < global_end) return {{0, 0}, queries, document.begin};
+    return {
+        within_reach(s, queries), {queries.begin, max(global_end, queries.begin)}, document.begin};
   }
   __device__ int dilation() const { return a_.dilation; }
 
@@ -98,18 +104,28 @@ class HeadMask {
   __device__ bool shows_key(int s) const {
     return s < (kIsCross ? a_.keys : a_.seq) && (hidden_keys_ == nullptr || hidden_keys_[s] == 0);
   }
-  __device__ bool planes_show(int t, int s) const {
+  /// `origin` is PatternColumns::origin of the row among t and s. Any value if they are of
+  /// different documents.
+  __device__ bool planes_show(int t, int s, int origin) const {
     if (t >= a_.seq || s >= a_.seq) return false;
+    if constexpr (kHasPattern) {
+      if (hidden_ != nullptr && is_within(a_.hidden, t, s, origin) &&
+          hidden_[place_in(a_.hidden, t, s, origin)] != 0) {
+        return false;
+      }
+      return additive_ == nullptr || !is_within(a_.additive, t, s, origin) ||
+             additive_[place_in(a_.additive, t, s, origin)] != kMinusInfinity;
+    }
     const int64_t at = static_cast<int64_t>(t) * a_.seq + s;
     if (hidden_ != nullptr && hidden_[at] != 0) return false;
     return additive_ == nullptr || additive_[at] != kMinusInfinity;
   }
   /// The additive mask of a visible pair.
-  __device__ float additive(int t, int s) const {
+  __device__ float additive(int t, int s, int origin) const {
     if constexpr (kHasPattern) {
       const float bias = a_.position_bias == nullptr ? 0.0f : position_bias(s - t);
       if (additive_ == nullptr) return bias;
-      return bias + additive_[static_cast<int64_t>(t) * a_.seq + s];
+      return bias + additive_[place_in(a_.additive, t, s, origin)];
     }
     return additive_[static_cast<int64_t>(t) * a_.seq + s];
   }
@@ -161,6 +177,19 @@ class HeadMask {
   __device__ const T* plane_of(const MaskPlane<T>& plane) const {
     if (plane.data == nullptr) return nullptr;
     return plane.data + b_ * plane.batch_stride + h_ * plane.head_stride;
+  }
+
+  /// Whether a plane has an element for a pair: if it is by position, those of one document.
+  template <typename T>
+  __device__ static bool is_within(const MaskPlane<T>& plane, int t, int s, int origin) {
+    if (plane.length == 0) return true;
+    const auto end = static_cast<unsigned>(plane.length);
+    return static_cast<unsigned>(t - origin) < end && static_cast<unsigned>(s - origin) < end;
+  }
+  template <typename T>
+  __device__ int64_t place_in(const MaskPlane<T>& plane, int t, int s, int origin) const {
+    if (plane.length == 0) return static_cast<int64_t>(t) * a_.seq + s;
+    return static_cast<int64_t>(t - origin) * plane.length + (s - origin);
   }
 
   /// The number of the document of a row.

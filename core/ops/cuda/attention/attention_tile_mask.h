@@ -120,6 +120,9 @@ struct TileRows {
   __device__ uint32_t bits(const Mask& /*mask*/, int /*first_row*/, int row, int column) const {
     return bits_between(first[row] - column, last[row] - column);
   }
+
+  /// PatternColumns::origin of a row.
+  __device__ static int origin(int /*row*/) { return 0; }
 };
 
 template <Rows kOrder, int kRows>
@@ -174,6 +177,8 @@ struct TileRows<kOrder, kRows, true> {
     }
     return dilated | bits_between(of.all.begin - column, of.all.end - column);
   }
+
+  __device__ int origin(int row) const { return row < kRows ? columns[row].origin : 0; }
 };
 
 /// The mask of a block's rows, in shared memory; kept from tile to tile of columns. Mask is a
@@ -190,7 +195,7 @@ struct TileMask : TileRows<kOrder, kRows, kHasPattern> {
       const int column = first_column + 32 * word;
       uint32_t word_bits = row < kRows ? this->bits(mask, first_row, row, column) : 0u;
       if (kColumns < 32) word_bits &= (1u << (kColumns % 32)) - 1u;
-      if (mask.looks_at_tensors()) word_bits &= shown(mask, first_row + 32 * group, column);
+      if (mask.looks_at_tensors()) word_bits &= shown(mask, first_row, 32 * group, column);
       if (row < kRows) tile.visible[row][word] = word_bits;
     });
   }
@@ -218,11 +223,11 @@ struct TileMask : TileRows<kOrder, kRows, kHasPattern> {
     }
   }
 
-  /// The visibility from hidden keys and planes for this lane's row of the square at (row, column).
-  /// Neighboring lanes read neighboring keys.
+  /// The visibility from hidden keys and planes for this lane's row of the square at row `from` of
+  /// the tile and this column. Neighboring lanes read neighboring keys.
   template <typename Mask>
-  __device__ static uint32_t shown(const Mask& mask, int row, int column) {
-    const int lane = lane_of_thread();
+  __device__ uint32_t shown(const Mask& mask, int first_row, int from, int column) const {
+    const int lane = lane_of_thread(), row = first_row + from;
     uint32_t bits = ~0u;
     if constexpr (kOrder == Rows::queries) {
       const bool key = mask.shows_key(column + lane);
@@ -230,16 +235,17 @@ struct TileMask : TileRows<kOrder, kRows, kHasPattern> {
       if (!mask.looks_at_planes() || bits == 0) return bits;
 #pragma unroll 4
       for (int i = 0; i < 32; ++i) {
-        const bool pair = key && mask.planes_show(row + i, column + lane);
+        const bool pair = key && mask.planes_show(row + i, column + lane, this->origin(from + i));
         const uint32_t of_row = __ballot_sync(kWholeWarp, pair ? 1 : 0);
         if (i == lane) bits = of_row;
       }
     } else {
       if (!mask.shows_key(row + lane)) return 0;
       if (!mask.looks_at_planes()) return bits;
+      const int origin = this->origin(from + lane);
 #pragma unroll 4
       for (int i = 0; i < 32; ++i) {
-        if (!mask.planes_show(column + i, row + lane)) bits &= ~(1u << i);
+        if (!mask.planes_show(column + i, row + lane, origin)) bits &= ~(1u << i);
       }
     }
     return bits;

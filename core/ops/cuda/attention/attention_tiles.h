@@ -224,8 +224,10 @@ __device__ bool bit_of(const uint32_t (&words)[kWords], int j) {
 /// Turns products q·k into scores in powers of two: scaled, with the position bias and the
 /// additive mask, −inf where hidden. −inf is assigned, not added: a hidden product may be infinite
 /// or NaN. If the tile is seen `whole`, the bits are not read.
-template <typename E, Rows kOrder, typename Mask, typename Bits>
-__device__ void mask_scores(const Mask& mask, const Bits& bits, bool whole, float scale,
+template <typename E, typename Mask, Rows kOrder>
+__device__ void mask_scores(const Mask& mask,
+                            const TileMask<kOrder, E::kRows, E::kColumns, Mask::kHasPattern>& rows,
+                            const TileBits<E::kRows, E::kColumns>& bits, bool whole, float scale,
                             int first_row, int first_column, typename E::Scores& scores) {
   constexpr bool kBias = Mask::kHasBias;
   const float to_powers = scale * kLog2E;
@@ -262,9 +264,9 @@ __device__ void mask_scores(const Mask& mask, const Bits& bits, bool whole, floa
         float added;
         if constexpr (kBias) {
           added = mask.position_bias(key - query);
-          if (mask.adds()) added += mask.additive(query, key);
+          if (mask.adds()) added += mask.additive(query, key, rows.origin(E::row(i)));
         } else {
-          added = mask.additive(query, key);
+          added = mask.additive(query, key, rows.origin(E::row(i)));
         }
         score = fmaf(score, to_powers, added * kLog2E);
       } else {

@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
     __syncthreads();
     typename E::Scores scores;
     E::multiply(shared.queries, shared.keys, scores);
-    mask_scores<E, Rows::queries>(mask, shared.bits, /*whole=*/false, a.scale, first, key, scores);
+    mask_scores<E>(mask, shared.mask, shared.bits, /*whole=*/false, a.scale, first, key, scores);
 #pragma unroll
     for (int i = 0; i < E::kMyRows; ++i) {
       const int t = first + E::row(i);
