@@ -128,8 +128,8 @@ std::shared_ptr<const AttentionPlane> read_attention_mask(const std::filesystem:
           to_string(tensor.shape), tensor.bytes.size());
   auto plane = std::make_shared<AttentionPlane>();
   plane->values = OwnedTensor(shape, dtype);
-  is_additive ? copy_additive(tensor, file.path(), plane->values.tensor)
-              : copy_hidden(tensor, file.path(), plane->values.tensor);
+  const auto copy_values = is_additive ? copy_additive : copy_hidden;
+  copy_values(tensor, file.path(), plane->values.tensor);
   const std::string bytes = attention_mask_attachment(*plane);
   plane->checksum = checksum_of(std::as_bytes(std::span(bytes.data(), bytes.size())));
   return plane;

@@ -29,20 +29,10 @@ TEST_P(KindsOnLayouts, ShardedMatchesUnsharded) {
 
 const Layout kLayouts[] = {{1, 2}, {1, 4}, {2, 1}, {2, 2}, {2, 4}, {4, 1}, {4, 2}, {4, 4}};
 
-INSTANTIATE_TEST_SUITE_P(
-    All, KindsOnLayouts,
-    testing::Combine(testing::Values(SmallKind::gpt_documents, SmallKind::gpt_packed,
-                                     SmallKind::gpt_blend, SmallKind::prefix_lm, SmallKind::planes,
-                                     SmallKind::longformer, SmallKind::added_planes,
-                                     SmallKind::qwen3, SmallKind::bert_blend, SmallKind::bert_pairs,
-                                     SmallKind::bert_packed, SmallKind::modernbert,
-                                     SmallKind::classifier, SmallKind::multi_label,
-                                     SmallKind::words, SmallKind::embeddings,
-                                     SmallKind::embeddings_cls, SmallKind::mean_classifier,
-                                     SmallKind::translation, SmallKind::span_corruption,
-                                     SmallKind::t5, SmallKind::images, SmallKind::mean_images),
-                     testing::ValuesIn(kLayouts)),
-    test::kind_and_layout);
+INSTANTIATE_TEST_SUITE_P(All, KindsOnLayouts,
+                         testing::Combine(testing::ValuesIn(test::kOtherSmallKinds),
+                                          testing::ValuesIn(kLayouts)),
+                         test::kind_and_layout);
 
 class Bf16OnLayouts : public KindsOnLayouts {};
 
@@ -119,17 +109,8 @@ TEST_F(Kinds, RecomputationSavesMemory) {
   EXPECT_LT(arena(Recompute::block), arena(Recompute::activation));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, EachKind,
-    testing::Values(SmallKind::gpt_documents, SmallKind::gpt_packed, SmallKind::gpt_blend,
-                    SmallKind::prefix_lm, SmallKind::planes, SmallKind::longformer,
-                    SmallKind::added_planes, SmallKind::qwen3, SmallKind::bert_blend,
-                    SmallKind::bert_pairs, SmallKind::bert_packed, SmallKind::modernbert,
-                    SmallKind::classifier, SmallKind::multi_label, SmallKind::words,
-                    SmallKind::embeddings, SmallKind::embeddings_cls, SmallKind::mean_classifier,
-                    SmallKind::translation, SmallKind::span_corruption, SmallKind::t5,
-                    SmallKind::images, SmallKind::mean_images),
-    [](const auto& instance) { return to_string(instance.param); });
+INSTANTIATE_TEST_SUITE_P(All, EachKind, testing::ValuesIn(test::kOtherSmallKinds),
+                         [](const auto& instance) { return to_string(instance.param); });
 
 TEST_F(Kinds, AllowsRankWithoutVocabulary) {
   // 9 tokens on 4 tensor ranks: 3, 3, 3 and 0.

@@ -114,17 +114,8 @@ TEST_P(ResumeKind, OnOtherLayoutMatchesUninterruptedRun) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, ResumeKind,
-    testing::Values(SmallKind::gpt_documents, SmallKind::gpt_packed, SmallKind::gpt_blend,
-                    SmallKind::prefix_lm, SmallKind::planes, SmallKind::longformer,
-                    SmallKind::added_planes, SmallKind::qwen3, SmallKind::bert_blend,
-                    SmallKind::bert_pairs, SmallKind::bert_packed, SmallKind::modernbert,
-                    SmallKind::classifier, SmallKind::multi_label, SmallKind::words,
-                    SmallKind::embeddings, SmallKind::embeddings_cls, SmallKind::translation,
-                    SmallKind::span_corruption, SmallKind::t5, SmallKind::images,
-                    SmallKind::mean_images),
-    [](const auto& instance) { return to_string(instance.param); });
+INSTANTIATE_TEST_SUITE_P(All, ResumeKind, testing::ValuesIn(test::kOtherSmallKinds),
+                         [](const auto& instance) { return to_string(instance.param); });
 
 struct Change {
   Layout from, to;

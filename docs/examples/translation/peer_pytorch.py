@@ -2,17 +2,18 @@
 """Trains the model of translation.yaml in PyTorch, from the same pairs, tokenizer, batch size and learning rates, and
 writes its translations of the held-out verses.
 
-    peer_pytorch.py FOLDER --minutes M [--steps N]
+    peer_pytorch.py FOLDER --minutes M
+    peer_pytorch.py FOLDER --steps N
 
-FOLDER is what verses.py and `tessera tokenizer train` wrote. The learning rate falls to zero over N steps, or over as
-many as fit into M minutes of this process on all its cores. Batches are sorted by length and padded to their longest
-text. Writes FOLDER/pytorch.tsv. Needs torch and tokenizers.
+FOLDER is what run.sh wrote. The learning rate falls to zero over M minutes of CPU time on each core, or over N steps.
+Each batch is padded to its longest text. Writes FOLDER/pytorch.tsv. Needs torch and tokenizers.
 """
 
 import argparse
 import math
 import pathlib
 import random
+import sys
 import time
 
 import torch
@@ -20,15 +21,15 @@ import torch.nn.functional as F
 from tokenizers import ByteLevelBPETokenizer
 from torch import nn
 
-LAYERS, WIDTH, HEADS, LENGTH, BATCH, WARM_UP, PEAK = 3, 128, 4, 200, 64, 200, 2.0e-3
+LAYERS, WIDTH, HEADS, LENGTH, BATCH, WARMUP_STEPS, PEAK_LR = 3, 128, 4, 200, 64, 200, 2.0e-3
 PAD = -1
 
 
 class Translator(nn.Module):
     def __init__(self, vocabulary):
         super().__init__()
-        self.words = nn.Embedding(vocabulary, WIDTH)
-        self.places = nn.ModuleList(nn.Embedding(LENGTH, WIDTH) for _ in range(2))
+        self.tokens = nn.Embedding(vocabulary, WIDTH)
+        self.positions = nn.ModuleList(nn.Embedding(LENGTH, WIDTH) for _ in range(2))
         shape = dict(
             d_model=WIDTH, nhead=HEADS, dim_feedforward=4 * WIDTH, dropout=0.0, batch_first=True, norm_first=True,
             activation=lambda x: F.gelu(x, approximate="tanh"),
@@ -43,7 +44,7 @@ class Translator(nn.Module):
                 nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * LAYERS) if branch else 0.02)
 
     def embed(self, ids, stack):
-        return self.words(ids.clamp(min=0)) + self.places[stack].weight[: ids.shape[1]]
+        return self.tokens(ids.clamp(min=0)) + self.positions[stack].weight[: ids.shape[1]]
 
     def encode(self, source):
         return self.encoder(self.embed(source, 0), src_key_padding_mask=source == PAD)
@@ -53,7 +54,7 @@ class Translator(nn.Module):
         x = self.decoder(
             self.embed(target, 1), memory, tgt_mask=causal, tgt_is_causal=True, memory_key_padding_mask=source == PAD
         )
-        return x @ self.words.weight.T
+        return x @ self.tokens.weight.T
 
 
 def padded(texts):
@@ -68,8 +69,9 @@ def read(path, tokenizer, end):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--minutes", type=float, default=math.inf)
-    parser.add_argument("--steps", type=int)
+    budget = parser.add_mutually_exclusive_group(required=True)
+    budget.add_argument("--minutes", type=float, default=math.inf)
+    budget.add_argument("--steps", type=int, default=sys.maxsize)
     options = parser.parse_args()
     folder, cores = options.folder, torch.get_num_threads()
     tokenizer = ByteLevelBPETokenizer(str(folder / "bpe/vocab.json"), str(folder / "bpe/merges.txt"))
@@ -93,17 +95,16 @@ def main():
         return F.cross_entropy(logits.flatten(0, 1), target.flatten(), ignore_index=PAD)
 
     order, step, used = [], 0, 0.0
-    steps = options.steps
     begin = time.process_time()
-    while steps is None or step < steps:
+    while step < options.steps and used < 60 * options.minutes:
         if not order:
             order = random.sample(range(len(train)), len(train))
         batch, order = order[:BATCH], order[BATCH:]
         step += 1
-        ahead = min(1.0, step / steps if steps else used / (60 * options.minutes))
-        rate = PEAK * min(1.0, step / WARM_UP) * 0.5 * (1 + math.cos(math.pi * ahead))
+        progress = max(step / options.steps, used / (60 * options.minutes))
+        lr = PEAK_LR * min(1.0, step / WARMUP_STEPS) * 0.5 * (1 + math.cos(math.pi * progress))
         for group in optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = lr
         loss = loss_of([train[i] for i in batch])
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -112,8 +113,6 @@ def main():
         used = (time.process_time() - begin) / cores
         if step % 100 == 0:
             print(f"step {step}  loss {loss.item():.4f}  {used / 60:.2f} minutes of {cores} cores", flush=True)
-        if used > 60 * options.minutes:
-            break
     print(f"{step} steps, {step * BATCH / len(train):.2f} epochs, {used / 60:.2f} minutes of {cores} cores")
 
     model.eval()

@@ -4,8 +4,8 @@ English to Spanish.
 
     verses.py FOLDER
 
-FOLDER/train.tsv, eval.tsv and text.txt (both languages of train.tsv, for the tokenizer). eval.tsv has four whole books
-that have no parallel in the others: Ruth, Jonah, Philippians and James. Needs Python alone.
+FOLDER/train.tsv, eval.tsv and text.txt (both languages of train.tsv, for the tokenizer). eval.tsv has four whole books:
+Ruth, Jonah, Philippians and James. Needs Python alone.
 """
 
 import html

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <mutex>
 #include <system_error>
 #include <thread>
 
@@ -49,17 +50,14 @@ void receive() {
 void receive_stop_signals() {
   const sigset_t set = signal_set();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  static const std::thread::id receiver = [] {
+  static std::once_flag started;
+  std::call_once(started, [] {
     try {
-      std::thread thread(receive);
-      const std::thread::id id = thread.get_id();
-      thread.detach();  // it ends with the process
-      return id;
+      std::thread(receive).detach();  // it ends with the process
     } catch (const std::system_error& error) {
       fail("the system cannot start the thread that receives signals: {}", error.what());
     }
-  }();
-  static_cast<void>(receiver);
+  });
 }
 
 StopSignal::StopSignal() {

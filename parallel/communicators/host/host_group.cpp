@@ -122,8 +122,8 @@ bool HostGroup::do_next() {
 
 bool HostGroup::begin_exchanges() {
   bool any = false;
-  while (exchanges_in_flight_.size() < kMostExchanges) {
-    const uint64_t next = mine().finished.load() + exchanges_in_flight_.size();
+  while (exchanges_.size() < kMostExchanges) {
+    const uint64_t next = mine().finished.load() + exchanges_.size();
     if (!all_have(&HostRankPart::started, next)) break;
     std::vector<CollectiveCall> calls = checked_calls(next);
     std::vector<const std::byte*> small;
@@ -136,8 +136,8 @@ bool HostGroup::begin_exchanges() {
     exchange.begin = Clock::now();
     const SpanningPart::Group group{layout_, rank_, *link_, spare_, processes_};
     exchange.part = std::make_unique<SpanningPart>(group, next, std::move(calls), std::move(small));
-    exchanges_in_flight_.push_back(std::move(exchange));
-    exchanges_ = true;
+    exchanges_.push_back(std::move(exchange));
+    has_exchanges_ = true;
     any = true;
   }
   return any;
@@ -145,19 +145,19 @@ bool HostGroup::begin_exchanges() {
 
 bool HostGroup::advance_exchanges() {
   bool any = false;
-  for (Exchange& exchange : exchanges_in_flight_) {
+  for (Exchange& exchange : exchanges_) {
     if (exchange.finished) continue;
     const Progress progress = exchange.part->advance();
     exchange.finished = progress == Progress::finished;
     any |= progress != Progress::nothing;
   }
-  while (!exchanges_in_flight_.empty() && exchanges_in_flight_.front().finished) {
+  while (!exchanges_.empty() && exchanges_.front().finished) {
     const uint64_t number = mine().finished.load();
-    note_time(number, exchanges_in_flight_.front().begin);
-    exchanges_in_flight_.pop_front();
+    note_time(number, exchanges_.front().begin);
+    exchanges_.pop_front();
     finish(number);
   }
-  exchanges_ = !exchanges_in_flight_.empty();
+  has_exchanges_ = !exchanges_.empty();
   return any;
 }
 
@@ -246,7 +246,7 @@ void HostGroup::wait_for_event(const std::function<bool()>& holds) {
       looked = now;
       sleep = kShortestSleep;
     } else if (now - looked > kSpin) {
-      event().wait_for(seen, while_waiting_ || exchanges_ ? sleep : kAliveInterval);
+      event().wait_for(seen, while_waiting_ || has_exchanges_ ? sleep : kAliveInterval);
       if (while_waiting_) while_waiting_();
       sleep = std::min<std::chrono::nanoseconds>(2 * sleep, kLongestSleep);
     }

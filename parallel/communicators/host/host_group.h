@@ -93,7 +93,7 @@ class HostGroup final : public Progressable {
 
   Progress make_progress() override;
   /// False while messages between hosts are under way.
-  bool notifies() const override { return !exchanges_; }
+  bool notifies() const override { return !has_exchanges_; }
 
  private:
   /// A call between hosts that this rank takes part in.
@@ -140,8 +140,8 @@ class HostGroup final : public Progressable {
   std::vector<pid_t> processes_;
   std::unique_ptr<HostLink> link_;
   SpareBuffers spare_;
-  std::deque<Exchange> exchanges_in_flight_;  // from call `finished` on; uses all of the above
-  std::atomic<bool> exchanges_{false};        // whether there are any
+  std::deque<Exchange> exchanges_;          // from call `finished` on; uses all of the above
+  std::atomic<bool> has_exchanges_{false};  // read without the lock
   std::function<void()> while_waiting_;
   std::mutex mutex_;  // held while doing this rank's parts
   std::atomic<int> waiting_{0};

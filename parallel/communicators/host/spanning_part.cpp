@@ -34,7 +34,11 @@ SpanningPart::SpanningPart(const Group& group, uint64_t number, std::vector<Coll
       transfers_(group.link.start()) {
   switch (mine().collective) {
     case Collective::all_reduce:
-      small_.empty() ? start_reduce() : start_small();
+      if (small_.empty()) {
+        start_reduce();
+      } else {
+        start_small();
+      }
       break;
     case Collective::reduce_scatter:
       start_reduce();
@@ -190,7 +194,11 @@ void SpanningPart::end_reduce() {
     peers_.reduce(sources, own, mine().output.dtype(),
                   address_of(mine().output, for_all ? own.begin : 0), for_all);
   }
-  for_all ? start_gather() : void(step_ = Step::done);
+  if (for_all) {
+    start_gather();
+  } else {
+    step_ = Step::done;
+  }
 }
 
 // All hosts exchange their sums.

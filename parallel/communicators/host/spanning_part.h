@@ -57,7 +57,6 @@ class SpanningPart {
   int my_host() const { return layout().host_of(rank()); }
   const CollectiveCall& mine() const { return peers_.mine(); }
   int root_host() const { return layout().host_of(mine().root); }
-  bool is_on_my_host(int rank) const { return layout().host_of(rank) == my_host(); }
   /// The elements that `owner` owns of the larger tensor.
   Range slice_of(int owner) const;
   int tag(int step) const;

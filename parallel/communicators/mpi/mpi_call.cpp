@@ -5,6 +5,7 @@
 #include "core/error.h"
 
 namespace tessera {
+
 void check_mpi(int code, const char* operation) {
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING] = {};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,8 @@ inline constexpr SmallKind kSmallKinds[] = {SmallKind::gpt,
                                             SmallKind::t5,
                                             SmallKind::images,
                                             SmallKind::mean_images};
+/// All but `gpt`, which has tests of its own.
+inline constexpr auto kOtherSmallKinds = std::span(kSmallKinds).subspan(1);
 
 std::string to_string(SmallKind kind);
 
