@@ -31,7 +31,7 @@ if [ -e "$here/env.sh" ] && [ -d "$here/libexec" ]; then
 else
   root=$(cd "$here/../.." && pwd)
   if [ -z "$bin" ]; then
-    (cd "$root" && . launch/set_up.sh && build cuda tessera core_tests models_tests parallel_mpi_tests kernel_times) || exit 1
+    (cd "$root" && . launch/set_up.sh && build cuda tessera core_tests models_tests equivalence_tests parallel_mpi_tests kernel_times) || exit 1
     bin=$root/build/cuda
   fi
 fi
@@ -51,27 +51,28 @@ if [ -n "$part" ]; then
   exit
 fi
 
-# part | maximum seconds. All parts together end within 530 s, or 850 s with several GPUs. Estimated times on one
-# H200 if nothing fails: versions 3, data 15, ops 40, models 25, communicators 10, gpt and bert 25 each, layouts
-# 30, nccl 12, resume 25, bitwise 20, answers 12, kernels 20, together 262 s; measure, 8 models of 15 s, 120 s.
-# That leaves 148 s for pytorch, memcheck and racecheck. These, measure, and scaling on several GPUs stop when
-# their time is up and report what they left out; run them again with --only and another --out.
+# part | maximum seconds | whether it may run beside others. With 8 cores or more, such parts run at the same time,
+# since most of their time is the CPU's. All parts together end within 530 s, or 850 s with several GPUs. measure,
+# profile, scaling, pytorch, memcheck and racecheck stop when their time is up and report what they left out; run
+# them again with --only and another --out.
 parts='versions 20
 data 60
-ops 150
-models 60
-communicators 30
-gpt 40
-bert 40
-layouts 60
-nccl 60
-resume 40
-bitwise 40
+ops 150 beside
+models 90 beside
+kinds 150 beside
+communicators 60 beside
+gpt 90 beside
+bert 90 beside
+layouts 90 beside
+nccl 90 beside
+resume 90 beside
+bitwise 90 beside
+answers 60 beside
 repeated 60
 long 60
-answers 40
-kernels 40
+kernels 60
 measure 160
+profile 60
 scaling 200
 pytorch 110
 memcheck 60
@@ -80,22 +81,18 @@ most=530
 [ "$(gpus)" -ge 2 ] && most=850
 began=$SECONDS
 rm -rf "$out/logs" "$out/runs"
-mkdir -p "$out/logs"
+mkdir -p "$out/logs" "$out/runs"
 : >"$out/parts.txt"
-while read -r name limit; do
-  if [ -n "$only" ] && [ "$name" != data ] && [[ "$only" != *" $name "* ]]; then continue; fi
-  limit=$((limit * slower))
-  left=$((most * slower - (SECONDS - began)))
+
+run_part() { # run_part NAME LIMIT
+  local name=$1 limit=$(($2 * slower)) left=$((most * slower - (SECONDS - began))) start=$SECONDS status outcome options=()
   [ $left -lt $limit ] && limit=$((left > 0 ? left : 0))
-  log=$out/logs/$name.log
-  start=$SECONDS
   if [ $limit -eq 0 ]; then
-    echo 'note: no time was left' >"$log"
+    echo 'note: no time was left' >"$out/logs/$name.log"
     status=77
   else
-    options=()
     [ $tiny = 1 ] && options=(--tiny)
-    PART_SECONDS=$limit timeout -k 5 "$limit" bash "$self" "${options[@]}" --out "$out" --part "$name" "$bin" >"$log" 2>&1 </dev/null
+    PART_SECONDS=$limit timeout -k 5 "$limit" bash "$self" "${options[@]}" --out "$out" --part "$name" "$bin" >"$out/logs/$name.log" 2>&1 </dev/null
     status=$?
   fi
   case $status in
@@ -104,11 +101,36 @@ while read -r name limit; do
     124 | 137) outcome='out of time' ;;
     *) outcome=FAILED ;;
   esac
-  echo "$name|$outcome|$((SECONDS - start))" >>"$out/parts.txt"
-  printf '%-14s %-12s %4d s\n' "$name" "$outcome" $((SECONDS - start))
-  grep '^note: ' "$log"
-  [ "$outcome" = FAILED ] && tail -n 12 "$log" | sed 's/^/    /'
+  echo "$name|$outcome|$((SECONDS - start))" >"$out/logs/$name.outcome"
+}
+report_part() { # report_part NAME
+  local name outcome seconds
+  IFS='|' read -r name outcome seconds <"$out/logs/$1.outcome"
+  cat "$out/logs/$1.outcome" >>"$out/parts.txt"
+  printf '%-14s %-12s %4d s\n' "$name" "$outcome" "$seconds"
+  grep '^note: ' "$out/logs/$name.log"
+  [ "$outcome" = FAILED ] && tail -n 12 "$out/logs/$name.log" | sed 's/^/    /'
+}
+running=()
+end_running() {
+  local name
+  wait
+  for name in ${running[@]+"${running[@]}"}; do report_part "$name"; done
+  running=()
+}
+cores=$(nproc)
+while read -r name limit beside; do
+  if [ -n "$only" ] && [ "$name" != data ] && [[ "$only" != *" $name "* ]]; then continue; fi
+  if [ -n "$beside" ] && [ "$cores" -ge 8 ]; then
+    OMP_NUM_THREADS=$((cores / 4)) run_part "$name" "$limit" &
+    running+=("$name")
+  else
+    end_running
+    run_part "$name" "$limit"
+    report_part "$name"
+  fi
 done <<<"$parts"
+end_running
 
 . "$here/report.sh"
 describe_machine

@@ -12,7 +12,7 @@ trap 'rm -rf "$root"' EXIT
 
 # The tools that the bundle's scripts call, with their own libraries.
 tools=(sh bash env cat ls sed awk grep sort head cut tr paste basename dirname readlink mktemp mkdir rm cp date seq sleep timeout
-  getconf uname kill tail wc find)
+  getconf uname kill tail wc find nproc)
 mkdir -p "$root"/{bin,lib64,proc,sys,dev,tmp,etc,bundle}
 for tool in "${tools[@]}"; do
   path=$(readlink -f "$(type -P "$tool")")

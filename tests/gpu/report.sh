@@ -28,7 +28,7 @@ results_json() {
     printf "%s  {\"part\": \"%s\", \"outcome\": \"%s\", \"seconds\": %d, \"notes\": [%s]}", (NR > 1 ? ",\n" : ""), $1, $2, $3, notes
   }' "$out/parts.txt"
   printf '\n ],\n "measured": [\n'
-  cat "$out"/logs/{measure,scaling,pytorch,kernels}.log 2>/dev/null | sed -n 's/^measured: /  /p' | sed '$!s/$/,/'
+  cat "$out"/logs/{measure,scaling,pytorch,kernels,profile}.log 2>/dev/null | sed -n 's/^measured: /  /p' | sed '$!s/$/,/'
   printf ' ]}\n'
 }
 
@@ -59,7 +59,21 @@ results_md() {
         printf "| %s | %.1f | %.0f | %s | %s | %s |\n", value("kernel"), time, value("bytes") / time / 1e3, share("share_of_bandwidth"),
           (value("flops") > 0 ? sprintf("%.1f", value("flops") / time / 1e6) : ""), share("share_of_flops")
       }'
+    profile_md
     printf '\nRows for core/ops/cuda/matmul/fusions.h:\n\n'
     sed -n 's/^fusion: /    /p' "$out/logs/kernels.log" 2>/dev/null
   fi
+}
+
+# Of each model, the kernels that take 1% of a step or more.
+profile_md() {
+  sed -n 's/^measured: //p' "$out/logs/profile.log" 2>/dev/null | awk "$value_of"'
+    value("what") == "step" {
+      printf "\nA step of %s takes %.2f ms, of which no kernel runs in %.2f ms:\n", value("model"), value("microseconds") / 1e3,
+        value("idle_microseconds") / 1e3
+      printf "\n| kernel | calls | ms | of the step |\n|---|--:|--:|--:|\n"
+    }
+    value("what") == "profile" && value("share") >= 0.01 {
+      printf "| `%s` | %.0f | %.2f | %.1f%% |\n", value("kernel"), value("calls"), value("microseconds") / 1e3, 100 * value("share")
+    }'
 }

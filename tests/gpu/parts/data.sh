@@ -13,16 +13,19 @@ words() { # words VOCABULARY LINES
     }
   }'
 }
+dataset() { # dataset NAME SIZE LINES
+  { printf '[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n'; seq 0 $(($2 - 6)) | sed 's/^/w/'; } >"$data/$1.txt"
+  words "$2" "$3" >"$data/$1.text"
+  "$tessera" prepare --tokenizer "wordpiece:$data/$1.txt" --documents paragraph --input "$data/$1.text" \
+    --output "$data/$1" --overwrite </dev/null || return 1
+  rm "$data/$1.text"
+}
 part_data() {
+  local status=0 pids=() pid
   mkdir -p "$data"
-  local name size lines
-  while read -r name size lines; do
-    { printf '[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n'; seq 0 $((size - 6)) | sed 's/^/w/'; } >"$data/$name.txt"
-    words "$size" "$lines" >"$data/$name.text"
-    "$tessera" prepare --tokenizer "wordpiece:$data/$name.txt" --documents paragraph --input "$data/$name.text" \
-      --output "$data/$name" --overwrite </dev/null || return 1
-    rm "$data/$name.text"
-  done <<<"1000 1000 3000
-50257 50257 40000
-30522 30522 40000"
+  dataset 1000 1000 3000 & pids+=($!)
+  dataset 50257 50257 40000 & pids+=($!)
+  dataset 30522 30522 40000 & pids+=($!)
+  for pid in "${pids[@]}"; do wait "$pid" || status=1; done
+  return $status
 }

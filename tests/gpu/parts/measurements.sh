@@ -16,6 +16,8 @@ gpt2_1.5b 1024 shipped
 bert_large 512 shipped
 bert_large 512 shipped train.cudnn_dropout=true
 gpt2_350m 1024 shipped
+gpt2_124m 1024 shipped run.deterministic=false
+gpt2_350m 1024 shipped run.deterministic=false
 bert_base 512 shipped
 bert_large 128 128'
 [ $tiny = 1 ] && measured='gpt2_124m 64 4
@@ -26,27 +28,34 @@ rows_of() { # rows_of MODEL ROWS
   if [ "$2" = shipped ]; then sed -n 's/^ *micro: *\([0-9]*\).*/\1/p' "$root/configs/$1.yaml"; else echo "$2"; fi
 }
 
-# measure MODEL T ROWS [GPUS [TENSOR [SETTING]]]: runs until it has enough steps or the time is up, without a checkpoint.
-measure() {
-  local model=$1 length=$2 rows=$3 n=${4:-1} tensor=${5:-1} setting=${6:-} settings=() key lines=0 until pid used most=0
-  local enough=24 data_ranks=$((n / tensor)) name
-  name=$model-$length-$n-$tensor${setting:+-${setting%=*}}
-  local run=$out/runs/$name log=$out/logs/$name.log
-  rm -rf "$run"
-  local vocabulary=50257 every=3 # asking each step would make each wait
+# train_for MODEL T ROWS GPUS TENSOR NAME [OPTION...]: trains without a checkpoint, in $out/runs/NAME.
+train_for() {
+  local model=$1 length=$2 rows=$3 n=$4 tensor=$5 name=$6 settings=() key vocabulary=50257
+  shift 6
   [[ $model = bert* ]] && vocabulary=30522 && settings+=(--set model.next_sentence=false --set model.token_types=2)
   if [ $tiny = 1 ]; then
-    enough=8 every=1 vocabulary=1000
+    vocabulary=1000
     settings+=(--set model.vocab_size=1000 --set model.num_layers=2 --set model.hidden_size=64 --set model.num_heads=4)
   fi
-  [ -n "$setting" ] && settings+=(--set "$setting")
-  for key in run.dir="$run" run.device=cuda model.seq_length="$length" data.train="$data/$vocabulary" data.eval_fraction=0 \
-    eval.interval=0 data.tokenizer="wordpiece:$data/$vocabulary.txt" batch.global=$((rows * data_ranks)) batch.micro="$rows" \
-    parallel.tensor="$tensor" train.steps=100000 checkpoint.interval=0 log.interval=$every; do
+  for key in run.dir="$out/runs/$name" run.device=cuda model.seq_length="$length" data.train="$data/$vocabulary" \
+    data.eval_fraction=0 eval.interval=0 data.tokenizer="wordpiece:$data/$vocabulary.txt" \
+    batch.global=$((rows * n / tensor)) batch.micro="$rows" parallel.tensor="$tensor" train.steps=100000 \
+    checkpoint.interval=0; do
     settings+=(--set "$key")
   done
   start_ranks "$n"
-  "${launcher[@]}" "$tessera" train "$root/configs/$model.yaml" "${settings[@]}" >"$log" 2>&1 &
+  exec "${launcher[@]}" "$tessera" train "$root/configs/$model.yaml" "${settings[@]}" "$@"
+}
+
+# measure MODEL T ROWS [GPUS [TENSOR [SETTING]]]: runs until it has enough steps or the time is up.
+measure() {
+  local model=$1 length=$2 rows=$3 n=${4:-1} tensor=${5:-1} setting=${6:-} lines=0 until pid used most=0
+  local enough=24 name every=3 # asking each step would make each wait
+  name=$model-$length-$n-$tensor${setting:+-${setting%=*}}
+  local run=$out/runs/$name log=$out/logs/$name.log
+  rm -rf "$run"
+  [ $tiny = 1 ] && enough=8 every=1
+  train_for "$model" "$length" "$rows" "$n" "$tensor" "$name" --set log.interval=$every ${setting:+--set "$setting"} >"$log" 2>&1 &
   pid=$!
   until=$((SECONDS + 25 * slower))
   while kill -0 $pid 2>/dev/null && [ $SECONDS -lt $until ] && [ "$lines" -lt $enough ]; do
@@ -92,6 +101,25 @@ part_measure() {
     fi
     measure "$model" "$length" "$(rows_of "$model" "$rows")" 1 1 "$setting" </dev/null || status=1
   done <<<"$measured"
+  return $status
+}
+# The time of each kernel in a step, with the shipped settings.
+part_profile() {
+  emulated && note 'a profile is for a real GPU' && return 77
+  local library=$bin/../libexec/libkernel_profile.so status=0 model length log
+  [ -e "$library" ] || library=$bin/tests/libkernel_profile.so
+  [ -e "$library" ] || { note 'this build has no CUPTI'; return 77; }
+  while read -r model length; do
+    [ "$(seconds_left)" -ge 12 ] || { note "no time was left for $model"; continue; }
+    log=$out/logs/profile-$model.txt
+    (
+      export CUDA_INJECTION64_PATH=$library KERNEL_PROFILE=$log
+      train_for "$model" "$length" "$(rows_of "$model" shipped)" 1 1 "profile-$model" --stop-at 16
+    ) >"$out/logs/profile-$model.log" 2>&1 </dev/null || { tail -n 5 "$out/logs/profile-$model.log"; status=1; continue; }
+    sed -n "s/^measured: {/measured: {\"model\": \"$model\", /p" "$log"
+  done <<<'gpt2_124m 1024
+bert_base 512
+gpt2_350m 1024'
   return $status
 }
 # One model on an increasing number of GPUs; the batch grows with the data ranks.

@@ -6,7 +6,7 @@ small() {
   local kind=$1 run=$2 stop=$3 key settings=()
   shift 3
   for key in "$@"; do settings+=(--set "$key"); done
-  local config=$out/$kind.yaml
+  local config=$out/runs/$run.yaml
   {
     echo "run: {dir: $out/runs/$run, precision: fp32}"
     echo "model: {kind: $kind, num_layers: 2, hidden_size: 64, num_heads: 4, seq_length: 64, vocab_size: 1000, dropout: 0.0, attention_dropout: 0.0}"
