@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks Tessera on a machine with NVIDIA GPUs, then measures it. Takes less than nine minutes on one GPU.
 #
-#   tests/gpu/check.sh [--tiny] [--out FOLDER] [--only PARTS] [BIN]
+#   tests/gpu/check.sh [--tiny] [--out FOLDER] [--only PARTS] [--seconds N] [BIN]
 #
 # BIN contains tessera and the tests: the bin folder of a bundle (bundle.sh), otherwise build/cuda, which is
 # built first. Every part has its own time limit; after a failure the next part runs. Writes results.json,
@@ -13,13 +13,14 @@ set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 self=$here/$(basename "${BASH_SOURCE[0]}")
 
-tiny=0 out=gpu-check only='' bin='' part=''
+tiny=0 out=gpu-check only='' bin='' part='' most=''
 while [ $# -gt 0 ]; do
   case $1 in
     --tiny) tiny=1 ;;
     --out) out=$2; shift ;;
     --only) only=" $2 "; shift ;;
     --part) part=$2; shift ;;
+    --seconds) most=$2; shift ;;
     -*) sed -n '2,12s/^# \{0,1\}//p' "$self"; exit 2 ;;
     *) bin=$1 ;;
   esac
@@ -77,8 +78,7 @@ scaling 200
 pytorch 110
 memcheck 60
 racecheck 60'
-most=530
-[ "$(gpus)" -ge 2 ] && most=850
+[ -n "$most" ] || most=$([ "$(gpus)" -ge 2 ] && echo 850 || echo 530)
 began=$SECONDS
 rm -rf "$out/logs" "$out/runs"
 mkdir -p "$out/logs" "$out/runs"
@@ -118,11 +118,10 @@ end_running() {
   for name in ${running[@]+"${running[@]}"}; do report_part "$name"; done
   running=()
 }
-cores=$(nproc)
 while read -r name limit beside; do
   if [ -n "$only" ] && [ "$name" != data ] && [[ "$only" != *" $name "* ]]; then continue; fi
-  if [ -n "$beside" ] && [ "$cores" -ge 8 ]; then
-    OMP_NUM_THREADS=$((cores / 4)) run_part "$name" "$limit" &
+  if [ -n "$beside" ] && [ "$(cores)" -ge 8 ]; then
+    OMP_NUM_THREADS=$(($(cores) / 4)) run_part "$name" "$limit" &
     running+=("$name")
   else
     end_running

@@ -5,7 +5,7 @@
 //
 //     kernel_times [--tiny]
 //
-// Sizes are those of a micro-batch of GPT-2 124M, 16 × 1024 tokens, in bf16, too large for the
+// Sizes are those of a micro-batch of GPT-2 124M, 32 × 1024 tokens, in bf16, too large for the
 // caches. --tiny uses small sizes, for a trial on an emulated GPU, whose times are meaningless.
 
 #include <cuda_runtime.h>
@@ -47,7 +47,7 @@ namespace {
 constexpr Device kGpu{DeviceType::cuda, 0};
 
 struct Sizes {
-  int64_t sequences = 16, length = 1024, heads = 12, head_dim = 64, vocab = 50304;
+  int64_t sequences = 32, length = 1024, heads = 12, head_dim = 64, vocab = 50304;
   int64_t loss_rows = VocabParallelLoss::kChunkRows;
   int64_t parameters = 124'000'000;
 
@@ -342,13 +342,16 @@ class Table {
       linear_backward_weight_bias(y.tensor, x.tensor, dw.tensor, Accumulate::yes, dbias.tensor);
     });
     language_head(x.tensor.slice(0, sizes_.loss_rows));
-    fusions();
+    fusions(rows, width);
+    fusions(rows, round_up(4 * width / 3, int64_t{64}));
+    fusions(rows / 2, round_up(25 * width / 12, int64_t{64}));
   }
 
-  /// The products of a block that can have each epilogue, with it and without: times, and a row of
-  /// core/ops/cuda/matmul/fusions.h.
-  void fusions() {
-    const int64_t rows = sizes_.rows(), width = sizes_.width(), mlp = 4 * width;
+  /// The products of a block of this width that can have each epilogue, with it and without: times,
+  /// and a row of core/ops/cuda/matmul/fusions.h. Widths and rows are those of GPT-2 124M, 350M and
+  /// 1.5B in configs/.
+  void fusions(int64_t rows, int64_t width) {
+    const int64_t mlp = 4 * width;
     const OwnedTensor x = normal({rows, width}, DType::bf16), y = normal({rows, mlp}, DType::bf16);
     const OwnedTensor w = normal({mlp, width}, DType::bf16, 0.02f);
     const OwnedTensor back = normal({width, mlp}, DType::bf16, 0.02f);
@@ -357,23 +360,23 @@ class Table {
     const OwnedTensor dw = zeros({mlp, width}, DType::f32), dbias = zeros({mlp}, DType::f32);
     const Tensor none;
     const auto linear = [&](const Tensor& b, Epilogue epilogue) {
-      compare(epilogue, [&, b] {
+      compare(epilogue, mlp, [&, b] {
         linear_activation_forward(x.tensor, w.tensor, b, Activation::gelu_tanh, y.tensor,
                                   active.tensor);
       });
     };
-    compare(Epilogue::bias, [&] {
+    compare(Epilogue::bias, 3 * width, [&] {
       linear_forward(x.tensor, w.tensor.slice(0, 3 * width), bias.tensor.slice(0, 3 * width),
                      qkv.tensor);
     });
     linear(none, Epilogue::gelu);
     linear(bias.tensor, Epilogue::bias_gelu);
-    compare(Epilogue::gelu_backward, [&] {
+    compare(Epilogue::gelu_backward, mlp, [&] {
       linear_activation_backward_input(x.tensor, back.tensor, y.tensor, Activation::gelu_tanh,
                                        active.tensor);
     });
     // Queries, keys and values; the attention's output; both layers of the MLP.
-    compare(Epilogue::row_sums, [&] {
+    compare(Epilogue::row_sums, width, [&] {
       const auto weights = [&](const Tensor& dy, const Tensor& input) {
         const int64_t out = dy.dim(1), in = input.dim(1);
         linear_backward_weight_bias(
@@ -400,14 +403,15 @@ class Table {
       case Epilogue::bias_gelu:
         return "bias_gelu";
       case Epilogue::gelu_backward:
-        return "activation_backward";
+        return "gelu_backward";
       case Epilogue::row_sums:
         return "row_sums";
     }
     fail("an epilogue that there is not");
   }
 
-  void compare(Epilogue epilogue, const std::function<void()>& op) {
+  /// `op` has results of `columns` columns.
+  void compare(Epilogue epilogue, int64_t columns, const std::function<void()>& op) {
     const int capability = cuda::compute_capability();
     const auto time_with = [&](bool fuse) {
       const cuda::Fusion table[] = {{capability, epilogue, fuse}};
@@ -419,11 +423,11 @@ class Table {
     const double fused = time_with(true), apart = time_with(false);
     const char* name = name_of(epilogue);
     fmt::print(
-        "measured: {{\"what\": \"fusion\", \"epilogue\": \"{}\", \"fused_microseconds\": {:.1f}, "
-        "\"unfused_microseconds\": {:.1f}}}\n",
-        name, 1e6 * fused, 1e6 * apart);
-    fmt::print("fusion: {{{}, Epilogue::{}, {}, \"{}: {:.1f} us fused, {:.1f} us unfused\"}},\n",
-               capability, name, fused <= apart, cuda::device_kind(0).name, 1e6 * fused,
+        "measured: {{\"what\": \"fusion\", \"epilogue\": \"{}\", \"columns\": {}, "
+        "\"fused_microseconds\": {:.1f}, \"unfused_microseconds\": {:.1f}}}\n",
+        name, columns, 1e6 * fused, 1e6 * apart);
+    fmt::print("fusion: {{{}, Epilogue::{}, {}, {}, \"{}: {:.0f} us fused, {:.0f} not\"}},\n",
+               capability, name, fused <= apart, columns, cuda::device_kind(0).name, 1e6 * fused,
                1e6 * apart);
     std::fflush(stdout);
   }

@@ -1,3 +1,4 @@
+#include "core/cuda/async_copies.h"
 #include "core/cuda/dynamic_shared.h"
 #include "core/cuda/rows.h"
 #include "core/ops/cross_entropy.h"
@@ -68,39 +69,56 @@ __device__ float maximum_of_block(float x) {
 }
 
 /// The maximum of a row's `valid` logits and the sum of exponentials relative to it, for every
-/// thread. Unless null, `kept` in shared memory receives a copy of the logits, complete on return.
+/// thread.
 template <int N, typename T>
-__device__ float2 row_statistics(const T* row, int64_t valid, T* kept) {
+__device__ float2 row_statistics(const T* row, int64_t valid) {
   OnlineSum<T> mine;
-  const int64_t whole = valid / N * N;
-  for (int64_t v = threadIdx.x * N; v < whole; v += blockDim.x * N) {
-    const Pack<T, N> x = load<N>(row + v);
-    if (kept != nullptr) store(x, kept + v);
-    mine.add(to_floats(x));
-  }
-  const int64_t rest = whole + threadIdx.x;
-  if (rest < valid) {
-    const Pack<T, 1> x = load<1>(row + rest);
-    if (kept != nullptr) store(x, kept + rest);
-    mine.add(to_floats(x));
-  }
+  const int end = static_cast<int>(valid), whole = end / N * N;
+  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+  for (int v = thread * N; v < whole; v += threads * N) mine.add(load_floats<N>(row + v));
+  if (whole + thread < end) mine.add(load_floats<1>(row + whole + thread));
   const float max = maximum_of_block(mine.max);
   const float sum = block_sum(mine.sum * exponential<T>(mine.max - shift_for(max)));
   return make_float2(max, sum);
 }
 
-/// Writes a row's gradient from its logits, which may be in the same place.
+/// Copies a row into shared memory, with all reads in flight at once. N elements are 16 bytes, or
+/// N is 1.
+template <int N, typename T>
+__device__ void keep_row(const T* row, int64_t columns, T* kept) {
+  const int end = static_cast<int>(columns);
+  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+  if constexpr (N == 1) {
+    for (int v = thread; v < end; v += threads) kept[v] = row[v];
+  } else {
+    AsyncCopies copies;
+    for (int v = thread * N; v < end; v += threads * N) copies.start(kept + v, row + v, true);
+    copies.wait();
+  }
+  __syncthreads();
+}
+
+/// Writes a row's gradient from its logits, which may be in the same place. Only the packs of the
+/// target and of the last valid column look at single columns.
 template <int N, typename T>
 __device__ void write_gradient(const T* logits, T* row, const Shard& shard, int32_t target,
                                float log_sum_exp, float scale) {
-  const int64_t hot = shard.column_of(target);
-  const int64_t end = target == kIgnoreTarget ? 0 : shard.valid;  // zeros from this column on
-  for (int64_t v = threadIdx.x * N; v < shard.columns; v += blockDim.x * N) {
+  const int columns = static_cast<int>(shard.columns);
+  const int hot = static_cast<int>(shard.column_of(target));
+  const int end = target == kIgnoreTarget ? 0 : static_cast<int>(shard.valid);  // zeros from here
+  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+  for (int v = thread * N; v < columns; v += threads * N) {
     Floats<N> x{};
-    if (v < end) x = load_floats<N>(logits + v);
-    for (int i = 0; i < N; ++i) {
-      const float p = exponential<T>(x.at[i] - log_sum_exp) - (v + i == hot ? 1.0f : 0.0f);
-      x.at[i] = v + i < end ? scale * p : 0.0f;
+    if (v < end) {
+      x = load_floats<N>(logits + v);
+      for (int i = 0; i < N; ++i) x.at[i] = exponential<T>(x.at[i] - log_sum_exp);
+      if (v <= hot && hot < v + N) {
+        for (int i = 0; i < N; ++i) x.at[i] -= v + i == hot ? 1.0f : 0.0f;
+      }
+      for (int i = 0; i < N; ++i) x.at[i] *= scale;
+      if (end < v + N) {
+        for (int i = 0; i < N; ++i) x.at[i] = v + i < end ? x.at[i] : 0.0f;
+      }
     }
     store_floats(x, row + v);
   }
@@ -112,7 +130,7 @@ __global__ void __launch_bounds__(512)
                       float* row_sum, float* target_logit) {
   const int64_t n = blockIdx.x;
   const T* row = logits + n * shard.columns;
-  const float2 statistics = row_statistics<N, T>(row, shard.valid, nullptr);
+  const float2 statistics = row_statistics<N, T>(row, shard.valid);
   if (threadIdx.x != 0) return;
   const int64_t hot = shard.column_of(targets[n]);
   row_max[n] = statistics.x;
@@ -139,19 +157,23 @@ __global__ void __launch_bounds__(512)
   const float scale = scale_at == nullptr ? told_scale : *scale_at;
   const int64_t n = blockIdx.x;
   T* row = logits + n * shard.columns;
-  T* kept = kKept ? dynamic_shared<T>() : nullptr;
+  T* from = row;
+  if constexpr (kKept) {
+    from = dynamic_shared<T>();
+    keep_row<N>(row, shard.columns, from);
+  }
   const int32_t target = targets[n];
   const int64_t hot = shard.column_of(target);
   // Read before any thread overwrites it, which is after the sums.
-  const float at_target = hot < 0 || threadIdx.x != 0 ? 0.0f : to_float(row[hot]);
-  const float2 statistics = row_statistics<N, T>(row, shard.valid, kept);
+  const float at_target = hot < 0 || threadIdx.x != 0 ? 0.0f : to_float(from[hot]);
+  const float2 statistics = row_statistics<N, T>(from, shard.valid);
   if (threadIdx.x == 0) {
     row_max[n] = statistics.x;
     row_sum[n] = statistics.y;
     target_logit[n] = at_target;
   }
   const float log_sum_exp = statistics.x + logf(statistics.y);
-  write_gradient<N, T>(kKept ? kept : row, row, shard, target, log_sum_exp, scale);
+  write_gradient<N, T>(from, row, shard, target, log_sum_exp, scale);
 }
 
 /// The dynamic shared memory that a block can have, beside a kilobyte of `__shared__` variables.

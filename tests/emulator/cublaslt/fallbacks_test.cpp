@@ -83,7 +83,23 @@ struct Layer {
   TestTensor x, w, bias, dy, y, hidden, active, dhidden, dw, dbias;
 };
 
+/// Replaces the table of fusions for its lifetime. An empty one fuses everything.
+class FusionScope {
+ public:
+  explicit FusionScope(std::span<const Fusion> fusions) : before_(current_) {
+    use_fusions(current_ = fusions);
+  }
+  ~FusionScope() { use_fusions(current_ = before_); }
+  FusionScope(const FusionScope&) = delete;
+  FusionScope& operator=(const FusionScope&) = delete;
+
+ private:
+  inline static std::span<const Fusion> current_ = kFusions;
+  std::span<const Fusion> before_;
+};
+
 TEST(CublasLtFallbacks, MatchEpilogues) {
+  const FusionScope everything({});
   const Layer fused(40);
   EXPECT_EQ(fused.fused_products, 4);
   const Environment plain("TESSERA_EMULATOR_CUBLASLT", "plain");
@@ -92,17 +108,9 @@ TEST(CublasLtFallbacks, MatchEpilogues) {
   apart.expect_near(fused);
 }
 
-/// Replaces the table of fusions for its lifetime.
-class FusionScope {
- public:
-  explicit FusionScope(std::span<const Fusion> fusions) { use_fusions(fusions); }
-  ~FusionScope() { use_fusions(kFusions); }
-  FusionScope(const FusionScope&) = delete;
-  FusionScope& operator=(const FusionScope&) = delete;
-};
-
 TEST(CublasLtFusions, FollowTheTableOfTheGpu) {
   const int here = compute_capability();
+  const FusionScope everything({});
   const Layer fused(40);
   EXPECT_EQ(fused.fused_products, 4);
   for (const Epilogue epilogue :
@@ -119,6 +127,18 @@ TEST(CublasLtFusions, FollowTheTableOfTheGpu) {
   EXPECT_EQ(Layer(40).fused_products, 4);
 }
 
+TEST(CublasLtFusions, ProductsTakeTheRowOfTheirSize) {
+  const int here = compute_capability();
+  const Fusion rows[] = {{here, Epilogue::bias, true, 256},
+                         {here, Epilogue::bias, false, 64},
+                         {here, Epilogue::bias, true, 128}};
+  const FusionScope scope(rows);
+  for (const auto& [columns, fused] :
+       {std::pair{8, false}, {64, false}, {127, false}, {128, true}, {256, true}, {1000, true}}) {
+    EXPECT_EQ(fuses(Epilogue::bias, columns), fused) << columns;
+  }
+}
+
 TEST(CublasLtFusions, DecideWhichProductIsTuned) {
   const auto key = [](Epilogue epilogue) {
     return ProductKey{64,          48,          32,       Layout::rows,         Layout::columns,
@@ -133,7 +153,7 @@ TEST(CublasLtFusions, DecideWhichProductIsTuned) {
   EXPECT_EQ(with_fusions(key(Epilogue::bias_gelu)), key(Epilogue::bias));
   EXPECT_EQ(with_fusions(key(Epilogue::row_sums)), key(Epilogue::none));
   const Fusion both[] = {{here, Epilogue::bias_gelu, false}, {here, Epilogue::bias, false}};
-  use_fusions(both);
+  const FusionScope neither(both);
   EXPECT_EQ(with_fusions(key(Epilogue::bias_gelu)), adds);
   EXPECT_EQ(with_fusions(key(Epilogue::bias)), adds);
 }
@@ -180,12 +200,14 @@ TEST(CublasLtFallbacks, SumSingleRow) {
 }
 
 TEST(CublasLtAlgorithms, AreSharedByRowsRoundedToSameNumber) {
+  const FusionScope everything({});
   const Layer first(67), second(68);  // both use the algorithm for 68
   EXPECT_EQ(first.fused_products, 4);
   for (int64_t i = 0; i < 67 * 24; ++i) ASSERT_EQ(first.active[i], second.active[i]);
 }
 
 TEST(CublasLtAlgorithms, AreRechosenWhenRefused) {
+  const FusionScope everything({});
   std::optional<Layer> exact;
   {
     const Environment strict("TESSERA_EMULATOR_CUBLASLT", "exact");

@@ -14,7 +14,7 @@ in_shards() {
   local name=$1 tests status=0 shards shard pids=()
   tests=$(program "$2")
   shift 2
-  shards=$(($(nproc) / 4))
+  shards=$(($(cores) / 4))
   shards=$((shards < 1 ? 1 : shards > 4 ? 4 : shards))
   for ((shard = 0; shard < shards; ++shard)); do
     GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$shard on_one_gpu "$tests" --gtest_brief=1 "$@" >"$out/logs/$name-$shard.txt" 2>&1 &

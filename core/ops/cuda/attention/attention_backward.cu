@@ -1,3 +1,4 @@
+#include "core/cuda/packs.h"
 #include "core/cuda/workspace.h"
 #include "core/ops/cuda/attention/attention_columns.h"
 #include "core/ops/cuda/attention/attention_tiles.h"
@@ -12,22 +13,27 @@
 namespace tessera::cuda {
 namespace {
 
-/// delta (B, Hl, T) = Σ dout × out over the columns of a head, a warp per row.
-template <typename T>
+constexpr int kDeltaLanes = 8;  ///< that share a row
+
+/// delta (B, Hl, T) = Σ dout × out over the columns of a head, in packs of N.
+template <int N, typename T>
 __global__ void delta_kernel(AttentionArguments a, const T* dout, const T* out, float* delta) {
   const int64_t count = static_cast<int64_t>(a.batch) * a.seq * a.heads;
-  const int64_t warps = global_threads() / kWarpSize;
-  for (int64_t i = global_thread() / kWarpSize; i < count; i += warps) {
-    float sum = 0.0f;
-    for (int c = lane_of_thread(); c < a.d; c += kWarpSize) {
-      sum = fmaf(to_float(dout[i * a.d + c]), to_float(out[i * a.d + c]), sum);
-    }
-    sum = warp_sum(sum);
-    const int64_t row = i / a.heads, h = i % a.heads;
-    if (lane_of_thread() == 0) {
-      delta[(row / a.seq * a.heads + h) * a.seq + row % a.seq] = sum;
+  const int64_t i = global_thread() / kDeltaLanes;
+  const int lane = static_cast<int>(threadIdx.x) % kDeltaLanes;
+  float sum = 0.0f;
+  if (i < count) {
+    for (int c = lane * N; c < a.d; c += kDeltaLanes * N) {
+      const Floats<N> x = load_floats<N>(dout + i * a.d + c), y = load_floats<N>(out + i * a.d + c);
+      for (int j = 0; j < N; ++j) sum = fmaf(x.at[j], y.at[j], sum);
     }
   }
+  for (int step = kDeltaLanes / 2; step > 0; step /= 2) {
+    sum += __shfl_xor_sync(kWholeWarp, sum, step);
+  }
+  if (lane != 0 || i >= count) return;
+  const int64_t row = i / a.heads, h = i % a.heads;
+  delta[(row / a.seq * a.heads + h) * a.seq + row % a.seq] = sum;
 }
 
 /// log_sum_exp in powers of two. A fully masked row has no gradient: any finite reference makes its
@@ -328,9 +334,12 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
     const AttentionRows<const T> in(a, qkv, options.memory.key_values);
     const AttentionRows<T> to(a, dqkv, dkey_values);
     const T* d_out = dout.data<T>();
-    constexpr int kThreads = 256;
-    launch("attention_backward", one_dimensional(rows * kWarpSize, kThreads), delta_kernel<T>, a,
-           d_out, out.data<T>(), delta);
+    constexpr int kThreads = 256, kPack = kPackSize<T>;
+    const T* result = out.data<T>();
+    const bool packs = a.d % kPack == 0 && takes_packs<kPack>(d_out) && takes_packs<kPack>(result);
+    launch("attention_backward",
+           {dim3(static_cast<unsigned>(ceil_div(rows * kDeltaLanes, kThreads))), dim3(kThreads)},
+           packs ? delta_kernel<kPack, T> : delta_kernel<1, T>, a, d_out, result, delta);
     dispatch_tiles<T, true>(a.d, [&]<typename E>() {
       dispatch_form(a, [&]<AttentionForm kForm>() {
         launch("attention_backward",

@@ -102,9 +102,12 @@ class Preference {
   explicit Preference(const ProductKey& key) {
     check(cublasLtMatmulPreferenceInit(&preference_), "cublasLtMatmulPreferenceInit");
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kCublasLtWorkspaceBytes});
-    // Partial sums are added in fp32 and in one order.
+    // Partial sums are added in fp32 and in one order. With an epilogue, cuBLASLt 13.1 rounds that
+    // sum to bf16 first.
+    const bool rounds_twice = key.epilogue != Epilogue::none && key.out == DType::bf16;
     set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-        static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+        static_cast<uint32_t>(rounds_twice ? CUBLASLT_REDUCTION_SCHEME_NONE
+                                           : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
     for (const auto attribute :
          {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {

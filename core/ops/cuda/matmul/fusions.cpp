@@ -2,8 +2,6 @@
 
 #include <cuda_runtime.h>
 
-#include <algorithm>
-
 #include "core/cuda/runtime.h"
 #include "core/cuda/stream.h"
 
@@ -26,12 +24,17 @@ int compute_capability() {
   return capability;
 }
 
-bool fuses(Epilogue epilogue) {
+bool fuses(Epilogue epilogue, int64_t columns) {
   const int capability = compute_capability();
-  const auto row = std::ranges::find_if(fusions_of_thread, [&](const Fusion& fusion) {
-    return fusion.capability == capability && fusion.epilogue == epilogue;
-  });
-  return row == fusions_of_thread.end() || row->fuse;
+  const Fusion *nearest = nullptr, *fewest = nullptr;
+  for (const Fusion& row : fusions_of_thread) {
+    if (row.capability != capability || row.epilogue != epilogue) continue;
+    if (fewest == nullptr || row.columns < fewest->columns) fewest = &row;
+    const bool is_nearer = nearest == nullptr || row.columns > nearest->columns;
+    if (row.columns <= columns && is_nearer) nearest = &row;
+  }
+  if (nearest == nullptr) nearest = fewest;
+  return nearest == nullptr || nearest->fuse;
 }
 
 void use_fusions(std::span<const Fusion> fusions) { fusions_of_thread = fusions; }
@@ -39,8 +42,8 @@ void use_fusions(std::span<const Fusion> fusions) { fusions_of_thread = fusions;
 // As matmul.cpp does: the bias is written first, and the product is added to it; everything else
 // follows the product.
 ProductKey with_fusions(ProductKey key) {
-  if (key.epilogue == Epilogue::none || fuses(key.epilogue)) return key;
-  if (key.epilogue == Epilogue::bias_gelu && fuses(Epilogue::bias)) {
+  if (key.epilogue == Epilogue::none || fuses(key.epilogue, key.n)) return key;
+  if (key.epilogue == Epilogue::bias_gelu && fuses(Epilogue::bias, key.n)) {
     key.epilogue = Epilogue::bias;
     return key;
   }

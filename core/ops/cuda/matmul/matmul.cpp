@@ -69,7 +69,7 @@ cublasStatus_t enqueue(const Product& product, const ProductKey& sizes, const Pr
 /// Returns false, without doing anything, if cuBLASLt has no such product, or if the GPU is faster
 /// without its epilogue.
 bool run(const Product& product) {
-  if (product.epilogue != Epilogue::none && !fuses(product.epilogue)) return false;
+  if (product.epilogue != Epilogue::none && !fuses(product.epilogue, product.b.cols)) return false;
   const ProductKey sizes = product.key(), rounded = algorithm_key(sizes);
   cublasStatus_t status = enqueue(product, sizes, rounded);
   if (is_not_taken(status) && rounded != sizes) status = enqueue(product, sizes, sizes);
