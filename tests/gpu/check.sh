@@ -59,7 +59,7 @@ fi
 parts='versions 20
 data 60
 ops 150 beside
-models 90 beside
+models 120 beside
 kinds 150 beside
 communicators 60 beside
 gpt 90 beside
@@ -120,8 +120,8 @@ end_running() {
 }
 while read -r name limit beside; do
   if [ -n "$only" ] && [ "$name" != data ] && [[ "$only" != *" $name "* ]]; then continue; fi
-  if [ -n "$beside" ] && [ "$(cores)" -ge 8 ]; then
-    OMP_NUM_THREADS=$(($(cores) / 4)) run_part "$name" "$limit" &
+  if [ -n "$beside" ] && [ "$(nproc)" -ge 8 ]; then
+    OMP_NUM_THREADS=$(($(nproc) / 4)) run_part "$name" "$limit" &
     running+=("$name")
   else
     end_running

@@ -27,5 +27,4 @@ gpus() { # how many there are
     nvidia-smi -L 2>/dev/null | grep -c '^GPU'
   fi
 }
-cores() { env -u OMP_NUM_THREADS nproc; } # nproc itself prints OMP_NUM_THREADS if it is set
 seconds_left() { echo $((${PART_SECONDS:-60} - SECONDS)); } # of the current part
