@@ -139,7 +139,8 @@ struct Operands {
 };
 
 /// Computes the product, in host memory or while device memory is accessible. Accumulates in fp32.
-void multiply(const Problem& problem, const Operands& operands);
+/// `splits`: the algorithm splits the sums along K and adds their parts in the workspace.
+void multiply(const Problem& problem, const Operands& operands, bool splits);
 
 /// Ends the process unless the handle belongs to the calling thread's GPU.
 void require_handle(cublasLtHandle_t handle, const char* function);

@@ -253,7 +253,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
         const emulator::DeviceAccess access;
         const ThreadCount caller_threads(threads);
         if (scratch > 0) std::memset(workspace, 0xff, scratch);  // destroys previous contents
-        multiply(problem, at);
+        multiply(problem, at, /*splits=*/scratch > 0);
         round_differently(problem, at.d, index);
         spend_time(index, device);
       });

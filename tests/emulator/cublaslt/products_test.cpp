@@ -67,7 +67,8 @@ class CublasLtProduct : public testing::TestWithParam<TestSizes> {
   const TestSizes sizes = GetParam();
   TestProduct product{sizes};
 
-  void run() {
+  void run(cublasLtReductionScheme_t reduction = CUBLASLT_REDUCTION_SCHEME_NONE) {
+    product.prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, static_cast<uint32_t>(reduction));
     ASSERT_EQ(product.choose(), CUBLAS_STATUS_SUCCESS);
     ASSERT_EQ(product.run(), CUBLAS_STATUS_SUCCESS);
   }
@@ -96,6 +97,27 @@ TEST_P(CublasLtProduct, AddsBiasToEachRow) {
   std::vector<double> expected = sums_of(product, sizes);
   for (size_t i = 0; i < expected.size(); ++i) expected[i] += bias(i);
   expect_near(product, sizes, product.d, expected);
+}
+
+// Seen in cuBLASLt 13.1 on an H200: with parts of the sums in a workspace, a bias is added to their
+// rounded total.
+TEST_P(CublasLtProduct, RoundsSplitSumsBeforeTheBias) {
+  run();
+  const TestNumbers& sums = product.d;
+  std::vector<double> expected;
+  for (int64_t i = 0; i < sizes.m * sizes.n; ++i) {
+    expected.push_back(sums[i % sizes.m + i / sizes.m * product.ldd()]);
+    expected.back() += bias(static_cast<size_t>(i));
+  }
+  product.set_epilogue(CUBLASLT_EPILOGUE_BIAS);
+  run(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+  expect_near(product, sizes, product.d, expected);
+  if (sizes.out == CUDA_R_32F) return;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const auto at = static_cast<int64_t>(i);
+    EXPECT_EQ(product.d[at % sizes.m + at / sizes.m * product.ldd()],
+              static_cast<float>(bfloat16(static_cast<float>(expected[i]))));
+  }
 }
 
 TEST_P(CublasLtProduct, StoresGeluInput) {
