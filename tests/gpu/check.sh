@@ -7,8 +7,9 @@
 # built first. Every part has its own time limit; after a failure the next part runs. Writes results.json,
 # results.md and a log of each part to FOLDER (gpu-check). --tiny is for trying this script: fewer steps, small
 # models and an hour of time. It also runs on emulated GPUs (TESSERA_EMULATOR_DEVICES=4), where unsupported
-# parts are skipped with a note and times, which mean nothing, are left out of results.md. PYTHON is a Python
-# that has torch.
+# parts are skipped with a note and times, which mean nothing, are left out of results.md. PARTS are names from the
+# table below, separated by spaces. --seconds ends all parts after N seconds, instead of 530 or, with several GPUs,
+# 850. PYTHON is a Python that has torch.
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 self=$here/$(basename "${BASH_SOURCE[0]}")
@@ -21,7 +22,7 @@ while [ $# -gt 0 ]; do
     --only) only=" $2 "; shift ;;
     --part) part=$2; shift ;;
     --seconds) most=$2; shift ;;
-    -*) sed -n '2,12s/^# \{0,1\}//p' "$self"; exit 2 ;;
+    -*) sed -n '2,13s/^# \{0,1\}//p' "$self"; exit 2 ;;
     *) bin=$1 ;;
   esac
   shift
@@ -53,9 +54,8 @@ if [ -n "$part" ]; then
 fi
 
 # part | maximum seconds | whether it may run beside others. With 8 cores or more, such parts run at the same time,
-# since most of their time is the CPU's. All parts together end within 530 s, or 850 s with several GPUs. measure,
-# profile, scaling, pytorch, memcheck and racecheck stop when their time is up and report what they left out; run
-# them again with --only and another --out.
+# since most of their time is the CPU's. measure, profile, scaling, pytorch, memcheck and racecheck stop when their
+# time is up and report what they left out; run them again with --only and another --out.
 parts='versions 20
 data 60
 ops 150 beside

@@ -28,7 +28,8 @@ rows_of() { # rows_of MODEL ROWS
   if [ "$2" = shipped ]; then sed -n 's/^ *micro: *\([0-9]*\).*/\1/p' "$root/configs/$1.yaml"; else echo "$2"; fi
 }
 
-# train_for MODEL T ROWS GPUS TENSOR NAME [OPTION...]: trains without a checkpoint, in $out/runs/NAME.
+# train_for MODEL T ROWS GPUS TENSOR NAME [OPTION...]: trains in $out/runs/NAME, without regular checkpoints. The program
+# replaces the shell, so that a signal reaches it: call this in a subshell.
 train_for() {
   local model=$1 length=$2 rows=$3 n=$4 tensor=$5 name=$6 settings=() key vocabulary=50257
   shift 6

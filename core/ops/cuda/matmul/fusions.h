@@ -21,13 +21,15 @@ struct Fusion {
 /// Rows printed by tests/gpu/kernel_times replace these. A product takes the row with the most
 /// columns that are not more than its own, or else the one with the fewest, because cuBLASLt
 /// chooses other algorithms for other sizes. GPUs without a row fuse everything that cuBLASLt
-/// supports, as if unmeasured.
+/// supports.
 inline constexpr Fusion kFusions[] = {
+    // Unmeasured.
     {80, Epilogue::bias},
     {80, Epilogue::gelu},
     {80, Epilogue::bias_gelu},
     {80, Epilogue::gelu_backward},
-    {80, Epilogue::row_sums},  // unmeasured
+    {80, Epilogue::row_sums},
+    // Each with the rows of a micro-batch in configs/: 32768, or 16384 for GPT-2 1.5B.
     {90, Epilogue::bias, true, 2304, "NVIDIA H200: 178 us fused, 222 not"},
     {90, Epilogue::bias, true, 3072, "NVIDIA H200: 285 us fused, 378 not"},
     {90, Epilogue::bias, true, 4800, "NVIDIA H200: 351 us fused, 428 not"},
@@ -43,11 +45,12 @@ inline constexpr Fusion kFusions[] = {
     {90, Epilogue::row_sums, false, 768, "NVIDIA H200: 888 us fused, 854 not"},
     {90, Epilogue::row_sums, true, 1024, "NVIDIA H200: 1341 us fused, 1432 not"},
     {90, Epilogue::row_sums, false, 1600, "NVIDIA H200: 1716 us fused, 1579 not"},
+    // Unmeasured.
     {100, Epilogue::bias},
     {100, Epilogue::gelu},
     {100, Epilogue::bias_gelu},
     {100, Epilogue::gelu_backward},
-    {100, Epilogue::row_sums},  // unmeasured
+    {100, Epilogue::row_sums},
 };
 
 /// The compute capability of the calling thread's GPU, 10 × major + minor.
