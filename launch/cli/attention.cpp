@@ -11,8 +11,7 @@
 #include "launch/cli/support/process.h"
 #include "launch/data/datasets/text_pairs.h"
 #include "launch/data/images/image_dataset.h"
-#include "launch/support/files/folders.h"
-#include "launch/support/files/staged_file.h"
+#include "launch/support/files/publish_file.h"
 #include "launch/tools/attention/attention_page.h"
 #include "launch/tools/attention/record_attention.h"
 #include "launch/tools/generate/target_generation.h"
@@ -35,12 +34,8 @@ struct AttentionPageOptions {
   DeviceOptions devices;
 };
 
-void write_file(const std::string& path, const std::string& text) {
-  create_folder_of(path);
-  StagedFile file(path);
-  file.write(text);
-  file.close();
-  file.publish();
+void write_output(const std::string& path, const std::string& text) {
+  publish_file(path, text);
   fmt::print("wrote {}\n", path);
 }
 
@@ -119,8 +114,8 @@ void look(const AttentionPageOptions& options, Communicator& world) {
     AttentionReport report = report_of(options, loaded);
     if (world.rank() != 0) return;
     report.checkpoint = loaded.path.string();
-    write_file(options.output + ".json", to_json(report).dump() + "\n");
-    write_file(options.output + ".html", to_html(report));
+    write_output(options.output + ".json", to_json(report).dump() + "\n");
+    write_output(options.output + ".html", to_html(report));
   });
 }
 

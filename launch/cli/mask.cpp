@@ -12,8 +12,7 @@
 #include "launch/cli/support/process.h"
 #include "launch/config/load_config.h"
 #include "launch/config/validate_kind.h"
-#include "launch/support/files/folders.h"
-#include "launch/support/files/staged_file.h"
+#include "launch/support/files/publish_file.h"
 #include "launch/tools/mask/mask_page.h"
 #include "launch/tools/mask/mask_view.h"
 
@@ -28,14 +27,6 @@ struct MaskCommand {
   bool json = false;
 };
 
-void write_page(const MaskView& view, const MaskCommand& command) {
-  create_folder_of(command.html);
-  StagedFile file(command.html);
-  file.write(to_html(view, command.config));
-  file.close();
-  file.publish();
-}
-
 void print_mask(const MaskCommand& command) {
   ModelConfig model = load_config(command.config, command.overrides).model;
   check_masks(model);
@@ -43,7 +34,7 @@ void print_mask(const MaskCommand& command) {
   const bool one = command.documents.empty();
   const MaskView view =
       view_mask(model, one ? std::vector<int64_t>{longest_row(model)} : command.documents);
-  if (!command.html.empty()) write_page(view, command);
+  if (!command.html.empty()) publish_file(command.html, to_html(view, command.config));
   fmt::print("{}", command.json ? to_text(to_json(view)) + "\n" : to_string(view));
   std::fflush(stdout);
 }

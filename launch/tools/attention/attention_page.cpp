@@ -1,11 +1,10 @@
 #include "launch/tools/attention/attention_page.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <iterator>
 #include <string_view>
 
+#include "launch/support/text/html.h"
+#include "launch/support/text/utf8.h"
 #include "launch/tools/attention/head_map.h"
 #include "launch/tools/attention/heat_colors.h"
 #include "launch/tools/attention/page_parts.h"
@@ -16,32 +15,17 @@ namespace {
 
 constexpr size_t kLongestText = 60;  // of a token, in characters
 
-template <typename... Args>
-void add(std::string& html, fmt::format_string<Args...> format, Args&&... args) {
-  fmt::format_to(std::back_inserter(html), format, std::forward<Args>(args)...);
-}
-
-/// JSON that is safe in a script element: "<" and similar characters occur only in strings.
-std::string json_for_script(const Json& json) {
-  std::string safe;
-  for (const char c : json.dump(-1, ' ', /*ensure_ascii=*/true)) {
-    if (c == '<' || c == '>' || c == '&') {
-      add(safe, "\\u{:04x}", static_cast<unsigned>(c));
-    } else {
-      safe += c;
-    }
-  }
-  return safe;
-}
-
 void add_legend(std::string& html) {
   html +=
       "<div class=\"legend\"><div class=\"scale\"><b>weight of a key for a query</b>"
       "<div class=\"bar\" style=\"background:linear-gradient(90deg";
-  for (int i = 0; i <= 15; ++i) add(html, ",{}", hex(heat_color(static_cast<uint8_t>(17 * i))));
+  for (int i = 0; i <= 15; ++i) {
+    append_html(html, ",{}", hex(heat_color(static_cast<uint8_t>(17 * i))));
+  }
   html += ")\"></div><div class=\"ticks\">";
   for (const char* tick : {"0", "0.01", "0.05", "0.15", "0.3", "0.5", "1"}) {
-    add(html, "<span style=\"left:{:.1f}%\">{}</span>", color_index(std::stof(tick)) / 2.55, tick);
+    append_html(html, "<span style=\"left:{:.1f}%\">{}</span>", color_index(std::stof(tick)) / 2.55,
+                tick);
   }
   html +=
       "</div></div><div><b>hidden by the mask</b><span class=\"swatch\"></span></div>"
@@ -51,7 +35,8 @@ void add_legend(std::string& html) {
 
 /// What the pictures over an image show.
 void add_image_legend(std::string& html, const AttendedImage& image) {
-  add(html,
+  append_html(
+      html,
       "<p>Each head has the image, and over it the weights of its patches for {}; the largest is "
       "the darkest. Below, tokens are named by the row and column of their patch.</p>\n",
       image.has_class_token ? "the class token" : "all patches, their mean");
@@ -62,7 +47,8 @@ void add_header(std::string& html, const AttentionReport& report) {
   for (const auto& [name, value] :
        {std::pair("model", &report.model), std::pair("checkpoint", &report.checkpoint),
         std::pair("mask", &report.mask)}) {
-    if (!value->empty()) add(html, "<dt>{}</dt><dd>{}</dd>", name, escape_html(valid_utf8(*value)));
+    if (value->empty()) continue;
+    append_html(html, "<dt>{}</dt><dd>{}</dd>", name, escape_html(valid_utf8(*value)));
   }
   html += "</dl>";
   add_legend(html);
@@ -74,12 +60,13 @@ void add_header(std::string& html, const AttentionReport& report) {
 /// Adds the tokens of a text in order, and marks those that no query sees.
 void add_text(std::string& html, const SequenceAttention& sequence, size_t index) {
   const AttentionText& text = sequence.texts[index];
-  add(html, "<ol class=\"text\"{}>",
-      text.name.empty() ? "" : fmt::format(" data-name=\"{}\"", escape_html(text.name)));
+  append_html(html, "<ol class=\"text\"{}>",
+              text.name.empty() ? "" : fmt::format(" data-name=\"{}\"", escape_html(text.name)));
   for (size_t t = 0; t < text.tokens.size(); ++t) {
     const std::string label = escape_html(token_label(text.tokens[t], kLongestText));
-    add(html, "<li{} data-label=\"{}\" title=\"id {}\"><small>{}</small>{}</li>",
-        is_seen(sequence, index, t) ? "" : " class=\"unseen\"", label, text.ids[t], t, label);
+    append_html(html, "<li{} data-label=\"{}\" title=\"id {}\"><small>{}</small>{}</li>",
+                is_seen(sequence, index, t) ? "" : " class=\"unseen\"", label, text.ids[t], t,
+                label);
   }
   html += "</ol>\n";
 }
@@ -104,16 +91,17 @@ std::vector<Layer> layers_of(const AttentionMaps& attention) {
 void add_layer_choice(std::string& html, const std::string& id, const std::vector<Layer>& layers) {
   html += "<style>";
   for (const Layer& layer : layers) {
-    add(html,
-        "#{0}-l{1}:checked~.layers>.l{1}{{display:flex}}"
-        "#{0}-l{1}:checked~.overview .l{1}{{background:#e3ebf6;font-weight:600}}"
-        "#{0}-l{1}:focus-visible~.overview .l{1}{{outline:2px solid var(--mark)}}",
-        id, layer.layer);
+    append_html(html,
+                "#{0}-l{1}:checked~.layers>.l{1}{{display:flex}}"
+                "#{0}-l{1}:checked~.overview .l{1}{{background:#e3ebf6;font-weight:600}}"
+                "#{0}-l{1}:focus-visible~.overview .l{1}{{outline:2px solid var(--mark)}}",
+                id, layer.layer);
   }
   html += "</style>\n";
   for (const Layer& layer : layers) {
-    add(html, "<input type=\"radio\" name=\"{0}\" id=\"{0}-l{1}\" aria-label=\"layer {1}\"{2}>", id,
-        layer.layer, layer.begin == 0 ? " checked" : "");
+    append_html(html,
+                "<input type=\"radio\" name=\"{0}\" id=\"{0}-l{1}\" aria-label=\"layer {1}\"{2}>",
+                id, layer.layer, layer.begin == 0 ? " checked" : "");
   }
 }
 
@@ -121,10 +109,12 @@ void add_overview(std::string& html, const HeadMaps& maps, const std::string& id
                   const AttentionMaps& attention, const std::vector<Layer>& layers) {
   html += "\n<div class=\"overview\"><p>All heads; choose a layer</p>";
   for (const Layer& layer : layers) {
-    add(html, "<label class=\"l{1}\" for=\"{0}-l{1}\"><span class=\"name\">layer {1}</span>", id,
-        layer.layer);
+    append_html(html,
+                "<label class=\"l{1}\" for=\"{0}-l{1}\"><span class=\"name\">layer {1}</span>", id,
+                layer.layer);
     for (size_t i = layer.begin; i < layer.end; ++i) {
-      add(html, "<span title=\"head {}\">{}</span>", attention.heads[i].head, maps.thumbnail(i));
+      append_html(html, "<span title=\"head {}\">{}</span>", attention.heads[i].head,
+                  maps.thumbnail(i));
     }
     html += "</label>";
   }
@@ -136,19 +126,19 @@ void add_attention_name(std::string& html, const SequenceAttention& sequence,
                         const AttentionMaps& attention) {
   if (attention.name.empty()) return;
   const bool is_self = attention.queries == attention.keys;
-  add(html, "<h3>{} <small>queries: {}, down; keys: {}, across</small></h3>\n",
-      is_self ? fmt::format("Self-attention of the {}", escape_html(attention.name))
-              : "Cross-attention",
-      escape_html(sequence.queries_of(attention).name),
-      escape_html(sequence.keys_of(attention).name));
+  append_html(html, "<h3>{} <small>queries: {}, down; keys: {}, across</small></h3>\n",
+              is_self ? fmt::format("Self-attention of the {}", escape_html(attention.name))
+                      : "Cross-attention",
+              escape_html(sequence.queries_of(attention).name),
+              escape_html(sequence.keys_of(attention).name));
 }
 
 /// The picture that all heads of a sequence are drawn over.
 void add_image_definition(std::string& html, const AttendedImage& image, const std::string& id) {
-  add(html,
-      "<svg class=\"defs\" aria-hidden=\"true\"><defs><image id=\"{}-image\" width=\"1\" "
-      "height=\"1\" href=\"{}\" style=\"image-rendering:pixelated\"/></defs></svg>\n",
-      id, color_image_url(image.colors, image.size, image.size));
+  append_html(html,
+              "<svg class=\"defs\" aria-hidden=\"true\"><defs><image id=\"{}-image\" width=\"1\" "
+              "height=\"1\" href=\"{}\" style=\"image-rendering:pixelated\"/></defs></svg>\n",
+              id, color_image_url(image.colors, image.size, image.size));
 }
 
 /// The image, and over it what a head attends to. The largest weight has the darkest color.
@@ -158,7 +148,8 @@ void add_over_image(std::string& html, const AttendedImage& image, const HeadAtt
   std::vector<float> weights = patch_weights(image, head);
   const float largest = *std::max_element(weights.begin(), weights.end());
   for (float& weight : weights) weight = largest > 0.0f ? weight / largest : 0.0f;
-  add(html,
+  append_html(
+      html,
       "<svg class=\"over-image\" role=\"img\" aria-label=\"layer {0}, head {1}, over the "
       "image\" viewBox=\"0 0 2.08 1\" width=\"{2}\" height=\"{3}\"><use href=\"#{4}-image\"/>"
       "<use href=\"#{4}-image\" x=\"1.08\"/><image x=\"1.08\" width=\"1\" height=\"1\" "
@@ -180,17 +171,19 @@ void add_attention(std::string& html, const SequenceAttention& sequence, size_t 
   html += maps.definitions();
   const AttendedImage& image = sequence.image;
   if (image.size > 0) add_image_definition(html, image, id);
-  add(html, "<div class=\"heads\" data-attention=\"{}\" data-queries=\"{}\" data-keys=\"{}\">\n",
-      index, attention.queries, attention.keys);
+  append_html(html,
+              "<div class=\"heads\" data-attention=\"{}\" data-queries=\"{}\" data-keys=\"{}\">\n",
+              index, attention.queries, attention.keys);
   add_layer_choice(html, id, layers);
   add_overview(html, maps, id, attention, layers);
   // Next to the overview if a map fits there, otherwise below it; 26 is for the map's frame.
-  add(html, "<div class=\"layers\" style=\"flex-basis:{:.0f}px\">", maps.map_width() + 26.0);
+  append_html(html, "<div class=\"layers\" style=\"flex-basis:{:.0f}px\">",
+              maps.map_width() + 26.0);
   for (const Layer& layer : layers) {
-    add(html, "<div class=\"layer l{}\">\n", layer.layer);
+    append_html(html, "<div class=\"layer l{}\">\n", layer.layer);
     for (size_t i = layer.begin; i < layer.end; ++i) {
-      add(html, "<figure><figcaption>layer {}, head {}<output></output></figcaption>", layer.layer,
-          attention.heads[i].head);
+      append_html(html, "<figure><figcaption>layer {}, head {}<output></output></figcaption>",
+                  layer.layer, attention.heads[i].head);
       if (image.size > 0) add_over_image(html, image, attention.heads[i], id);
       html += maps.map(i) + "</figure>\n";
     }
@@ -201,8 +194,8 @@ void add_attention(std::string& html, const SequenceAttention& sequence, size_t 
 
 void add_sequence(std::string& html, const SequenceAttention& sequence, size_t index,
                   bool with_heading) {
-  add(html, "<section class=\"sequence\" data-sequence=\"{}\">\n", index);
-  if (with_heading) add(html, "<h2>Sequence {}</h2>\n", index);
+  append_html(html, "<section class=\"sequence\" data-sequence=\"{}\">\n", index);
+  if (with_heading) append_html(html, "<h2>Sequence {}</h2>\n", index);
   if (sequence.image.size > 0) {
     add_image_legend(html, sequence.image);
   } else {
@@ -220,15 +213,9 @@ void add_sequence(std::string& html, const SequenceAttention& sequence, size_t i
 
 std::string to_html(const AttentionReport& report) {
   const Json json = to_json(report);
-  std::string html =
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-      // Nothing is fetched, whatever the tokens contain.
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
-      "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<title>Attention weights</title>\n<style>";
-  html += kPageStyle;
-  html += "</style></head>\n<body>\n";
+  PageUses uses;
+  uses.script = uses.data_images = true;
+  std::string html = page_start("Attention weights", kPageStyle, uses);
   add_header(html, report);
   html += "<main>\n";
   for (size_t i = 0; i < report.sequences.size(); ++i) {

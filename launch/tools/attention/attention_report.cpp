@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "launch/tools/attention/token_label.h"
+#include "launch/support/text/utf8.h"
 
 namespace tessera {
 namespace {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "launch/support/text/html.h"
 #include "launch/tools/attention/heat_colors.h"
 #include "launch/tools/attention/token_label.h"
 

@@ -11,9 +11,9 @@
 #include "launch/data/indexed/indexed_dataset.h"
 #include "launch/support/text/human_text.h"
 #include "launch/support/text/table.h"
+#include "launch/support/text/utf8.h"
 #include "launch/tokenizers/byte_tokenizer.h"
 #include "launch/tokenizers/id_tokenizer.h"
-#include "launch/tools/attention/token_label.h"
 #include "launch/tools/inspect/inspect.h"
 
 namespace tessera {

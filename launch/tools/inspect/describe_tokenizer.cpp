@@ -4,8 +4,8 @@
 
 #include "launch/support/text/human_text.h"
 #include "launch/support/text/table.h"
+#include "launch/support/text/utf8.h"
 #include "launch/tokenizers/tokenizer_identity.h"
-#include "launch/tools/attention/token_label.h"
 #include "launch/tools/inspect/inspect.h"
 
 namespace tessera {

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <vector>
 
-#include "launch/tools/attention/token_label.h"
+#include "launch/support/text/html.h"
+#include "launch/support/text/utf8.h"
 
 namespace tessera {
 namespace {
@@ -42,11 +42,6 @@ figure svg { display: block; width: 100%; height: auto; border: 1px solid var(--
   vector-effect: non-scaling-stroke; }
 )";
 
-template <typename... Args>
-void add(std::string& html, fmt::format_string<Args...> format, Args&&... args) {
-  fmt::format_to(std::back_inserter(html), format, std::forward<Args>(args)...);
-}
-
 /// Calls body(row, begin, end, value) for each range of equal values of each row.
 template <typename Values, typename Body>
 void for_each_run(const Values& values, int64_t columns, const Body& body) {
@@ -65,10 +60,11 @@ void add_picture(std::string& html, const MaskView& view, const MaskView::Layers
   const auto rect = [&](std::string_view name, int64_t size, int64_t row, int64_t begin,
                         int64_t end, std::string_view more) {
     const int64_t top = row * size, bottom = std::min(length, top + size);
-    add(html, "<rect class=\"{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"{}/>", name,
-        begin * size, top, std::min(length, end * size) - begin * size, bottom - top, more);
+    append_html(html, "<rect class=\"{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"{}/>", name,
+                begin * size, top, std::min(length, end * size) - begin * size, bottom - top, more);
   };
-  add(html,
+  append_html(
+      html,
       "<svg viewBox=\"0 0 {0} {0}\" role=\"img\" aria-label=\"queries down, keys across\" "
       "shape-rendering=\"crispEdges\"><rect class=\"back\" width=\"{0}\" height=\"{0}\"/>\n",
       length);
@@ -93,8 +89,8 @@ void add_picture(std::string& html, const MaskView& view, const MaskView::Layers
   });
   const auto add_lines = [&](std::string_view name, const std::vector<int64_t>& places) {
     if (places.empty()) return;
-    add(html, "<path class=\"{}\" d=\"", name);
-    for (const int64_t at : places) add(html, "M0 {0}H{1}M{0} 0V{1}", at, length);
+    append_html(html, "<path class=\"{}\" d=\"", name);
+    for (const int64_t at : places) append_html(html, "M0 {0}H{1}M{0} 0V{1}", at, length);
     html += "\"/>";
   };
   std::vector<int64_t> lines, ends;
@@ -112,7 +108,8 @@ void add_picture(std::string& html, const MaskView& view, const MaskView::Layers
 
 void add_legend(std::string& html, const MaskView& view) {
   const auto item = [&](std::string_view shape, std::string_view text) {
-    add(html, "<li><svg viewBox=\"0 0 18 18\" aria-hidden=\"true\">{}</svg>{}</li>", shape, text);
+    append_html(html, "<li><svg viewBox=\"0 0 18 18\" aria-hidden=\"true\">{}</svg>{}</li>", shape,
+                text);
   };
   constexpr std::string_view kBack = "<rect class=\"back\" width=\"18\" height=\"18\"/>";
   html += "<ul>";
@@ -137,7 +134,8 @@ void add_legend(std::string& html, const MaskView& view) {
 
 /// Diagonal lines, `size` apart.
 void add_hatch(std::string& html, std::string_view id, double size) {
-  add(html,
+  append_html(
+      html,
       "<pattern id=\"{0}\" width=\"{1:.3f}\" height=\"{1:.3f}\" patternUnits=\"userSpaceOnUse\" "
       "patternTransform=\"rotate(45)\"><rect width=\"{2:.3f}\" height=\"{1:.3f}\" "
       "style=\"fill:var(--hatch)\"/></pattern>",
@@ -147,16 +145,10 @@ void add_hatch(std::string& html, std::string_view id, double size) {
 }  // namespace
 
 std::string to_html(const MaskView& view, std::string_view title) {
-  const std::string name = escape_html(valid_utf8(title));
-  std::string html =
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
-      "'unsafe-inline'\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
-  add(html, "<title>Attention masks of {}</title>\n<style>{}</style></head>\n<body>\n", name,
-      kStyle);
-  add(html, "<h1>Attention masks of {}</h1>\n<p>{}. Queries down, keys across.</p>\n", name,
-      escape_html(describe_row(view)));
+  const std::string heading = fmt::format("Attention masks of {}", valid_utf8(title));
+  std::string html = page_start(heading, kStyle);
+  append_html(html, "<h1>{}</h1>\n<p>{}. Queries down, keys across.</p>\n", escape_html(heading),
+              escape_html(describe_row(view)));
   html += "<svg width=\"0\" height=\"0\" style=\"position:absolute\" aria-hidden=\"true\"><defs>";
   add_hatch(html, "skipped", static_cast<double>(view.length) / 70.0);
   add_hatch(html, "legend", 6.0);
@@ -164,9 +156,9 @@ std::string to_html(const MaskView& view, std::string_view title) {
   add_legend(html, view);
   html += "<main>\n";
   for (const MaskView::Layers& kind : view.kinds) {
-    add(html, "<figure><figcaption><b>{}: {}</b><span>{}</span></figcaption>\n",
-        escape_html(name_layers(kind)), escape_html(kind.mask),
-        escape_html(describe_counts(view, kind)));
+    append_html(html, "<figure><figcaption><b>{}: {}</b><span>{}</span></figcaption>\n",
+                escape_html(name_layers(kind)), escape_html(kind.mask),
+                escape_html(describe_counts(view, kind)));
     add_picture(html, view, kind);
     html += "</figure>\n";
   }

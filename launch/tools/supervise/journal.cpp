@@ -2,32 +2,17 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <time.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <system_error>
 
 #include "launch/support/files/file_descriptor.h"
 #include "launch/support/text/terminal_text.h"
+#include "launch/support/text/utc_time.h"
 
 namespace tessera {
-namespace {
-
-/// "2026-11-25T17:05:00Z"
-std::string now_in_utc() {
-  const time_t now = ::time(nullptr);
-  tm parts = {};
-  ::gmtime_r(&now, &parts);
-  std::array<char, 32> text = {};
-  ::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text.data();
-}
-
-}  // namespace
-
 void Journal::add(const std::string& event, const std::string& text, const Json& more) {
   fmt::print(stderr, "supervise: {}\n", for_terminal(text));
   Json line = {{"time", now_in_utc()}, {"event", event}};

@@ -41,15 +41,5 @@ TEST(TokenLabel, TruncatesBetweenCharacters) {
   EXPECT_EQ(token_label("äöüß", 2), "äö…");
 }
 
-TEST(ValidUtf8, ReplacesInvalidBytes) {
-  EXPECT_EQ(valid_utf8("a\xFFz ü"), "a\uFFFDz ü");
-  EXPECT_EQ(valid_utf8("\xF0\x9F\x98\x80"), "😀");
-}
-
-TEST(EscapeHtml, EscapesAllSpecialCharacters) {
-  EXPECT_EQ(escape_html("<a href=\"x\" id='y'>&amp;</a>"),
-            "&lt;a href=&quot;x&quot; id=&#39;y&#39;&gt;&amp;amp;&lt;/a&gt;");
-}
-
 }  // namespace
 }  // namespace tessera

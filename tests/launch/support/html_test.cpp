@@ -1,0 +1,43 @@
+#include "launch/support/text/html.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "launch/support/text/utf8.h"
+
+namespace tessera {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(ValidUtf8, ReplacesInvalidBytes) {
+  EXPECT_EQ(valid_utf8("a\xFFz ü"), "a\uFFFDz ü");
+  EXPECT_EQ(valid_utf8("\xF0\x9F\x98\x80"), "😀");
+}
+
+TEST(EscapeHtml, EscapesAllSpecialCharacters) {
+  EXPECT_EQ(escape_html("<a href=\"x\" id='y'>&amp;</a>"),
+            "&lt;a href=&quot;x&quot; id=&#39;y&#39;&gt;&amp;amp;&lt;/a&gt;");
+}
+
+TEST(JsonForScript, CannotEndTheScript) {
+  const Json json = {{"text", "</script><!--&"}};
+  const std::string text = json_for_script(json);
+  for (const char* part : {"<", ">", "&"}) EXPECT_THAT(text, Not(HasSubstr(part)));
+  EXPECT_EQ(Json::parse(text), json);
+}
+
+TEST(PageStart, AllowsOnlyWhatThePageUses) {
+  const std::string plain = page_start("<b>", "p {}");
+  EXPECT_THAT(plain, HasSubstr("content=\"default-src 'none'; style-src 'unsafe-inline'\">"));
+  EXPECT_THAT(plain, HasSubstr("<title>&lt;b&gt;</title>\n<style>p {}</style></head>\n<body>\n"));
+  PageUses uses;
+  uses.script = uses.data_images = true;
+  EXPECT_THAT(page_start("", "", uses),
+              HasSubstr("content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
+                        "script-src 'unsafe-inline'\">"));
+}
+
+}  // namespace
+}  // namespace tessera
