@@ -90,6 +90,11 @@ void add_verify_command(CLI::App& app);
 /// ended.
 void add_status_command(CLI::App& app);
 
+/// Adds `report`, which writes an HTML page with charts of runs:
+///
+///     tessera report RUN... [--output FILE.html] [--watch [SECONDS]]
+void add_report_command(CLI::App& app);
+
 /// Adds `replay`, which computes a step of a run again and prints losses of its documents and norms
 /// of its layers, on the ranks started by mpirun:
 ///

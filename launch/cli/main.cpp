@@ -53,6 +53,7 @@ int main(int argc, char** argv) {
   tessera::add_inspect_command(app);
   tessera::add_verify_command(app);
   tessera::add_status_command(app);
+  tessera::add_report_command(app);
   tessera::add_replay_command(app, exit_code);
   tessera::add_supervise_command(app, exit_code);
   tessera::add_config_command(app);

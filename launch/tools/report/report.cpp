@@ -1,0 +1,164 @@
+#include "launch/tools/report/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <thread>
+#include <utility>
+
+#include "core/error.h"
+#include "launch/config/load_config.h"
+#include "launch/support/files/publish_file.h"
+#include "launch/support/text/terminal_text.h"
+#include "launch/support/text/utc_time.h"
+#include "launch/tools/plan/run_plan.h"
+#include "launch/tools/report/report_page.h"
+#include "launch/tools/report/run_record.h"
+#include "parallel/watchdog/rank_snapshot.h"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+volatile std::sig_atomic_t ask_to_end = 0;
+
+/// Ends the watching, instead of the process, during its lifetime.
+class EndSignals {
+ public:
+  EndSignals() {
+    ask_to_end = 0;
+    interrupt_ = std::signal(SIGINT, [](int) { ask_to_end = 1; });
+    terminate_ = std::signal(SIGTERM, [](int) { ask_to_end = 1; });
+  }
+  ~EndSignals() {
+    std::signal(SIGINT, interrupt_);
+    std::signal(SIGTERM, terminate_);
+  }
+  EndSignals(const EndSignals&) = delete;
+  EndSignals& operator=(const EndSignals&) = delete;
+
+ private:
+  using Handler = void (*)(int);
+  Handler interrupt_, terminate_;
+};
+
+/// The ranks of a run's last start, from its flight recorders; 0 if there are none.
+int64_t ranks_of(const fs::path& run) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(flight_folder(run), error)) {
+    if (!entry.path().filename().string().starts_with("rank_")) continue;
+    return read_snapshot(entry.path()).ranks;
+  }
+  return 0;
+}
+
+/// The plan of a run's last layout; "" if that is not known.
+std::string plan_of(const fs::path& run) {
+  try {
+    const int64_t ranks = ranks_of(run);
+    return ranks == 0 ? "" : to_string(plan_run(load_config(run / "config.yaml"), ranks));
+  } catch (const Error& error) {
+    return fmt::format("not known: {}\n", error.what());
+  }
+}
+
+class Reporter {
+ public:
+  explicit Reporter(const ReportOptions& options)
+      : options_(options), file_(report_file(options)), plans_(options.runs.size()) {}
+
+  /// Returns whether a run has steps left.
+  bool write(bool may_reload) {
+    std::vector<RunRecord> runs;
+    for (const fs::path& run : options_.runs) runs.push_back(read_run(run));
+    const bool has_steps_left =
+        std::ranges::any_of(runs, [](const RunRecord& run) { return !run.has_finished(); });
+    ReportFrame frame{.written = now_in_utc(), .reload_seconds = std::nullopt};
+    if (may_reload && has_steps_left) frame.reload_seconds = options_.watch_seconds;
+    for (size_t i = 0; i < runs.size(); ++i) frame.plans.push_back(plan(runs[i], i));
+    publish_file(file_, to_html(runs, frame));
+    return has_steps_left;
+  }
+
+  void watch() {
+    const EndSignals signals;
+    bool has_steps_left = write(/*may_reload=*/true);
+    fmt::print("wrote {}{}\n", file_,
+               has_steps_left
+                   ? fmt::format(", again every {} s until Ctrl-C", *options_.watch_seconds)
+                   : ": no run has steps left");
+    std::fflush(stdout);
+    std::string warned;
+    while (has_steps_left && wait()) {
+      try {
+        has_steps_left = write(/*may_reload=*/true);
+        warned.clear();
+      } catch (const Error& error) {
+        if (std::exchange(warned, error.what()) == error.what()) continue;
+        fmt::print(stderr, "warning: the report is not written: {}\n", for_terminal(error.what()));
+      }
+    }
+    if (has_steps_left) write(/*may_reload=*/false);
+  }
+
+  const std::string& file() const { return file_; }
+
+ private:
+  /// Returns false if a signal ends it.
+  bool wait() const {
+    const auto end =
+        std::chrono::steady_clock::now() + std::chrono::seconds(*options_.watch_seconds);
+    while (ask_to_end == 0 && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    return ask_to_end == 0;
+  }
+
+  /// Plans again only after the configuration has changed.
+  const std::string& plan(const RunRecord& run, size_t index) {
+    auto& [config, text] = plans_[index];
+    if (config != run.config_text) {
+      text = plan_of(options_.runs[index]);
+      config = run.config_text;
+    }
+    return text;
+  }
+
+  const ReportOptions& options_;
+  std::string file_;
+  std::vector<std::pair<std::string, std::string>> plans_;  // config.yaml, and the plan
+};
+
+void refuse_repeated(const std::vector<fs::path>& runs) {
+  std::vector<fs::path> seen;
+  for (const fs::path& run : runs) {
+    std::error_code error;
+    fs::path path = fs::canonical(run, error);
+    if (error) continue;  // read_run() says why
+    if (!path.has_filename()) path = path.parent_path();
+    require(std::ranges::find(seen, path) == seen.end(), "the run {} is given twice", run.string());
+    seen.push_back(std::move(path));
+  }
+}
+
+}  // namespace
+
+std::string report_file(const ReportOptions& options) {
+  if (!options.output.empty()) return options.output;
+  return options.runs.size() == 1 ? (options.runs[0] / "report.html").string() : "report.html";
+}
+
+void write_report(const ReportOptions& options) {
+  require(!options.runs.empty(), "a report needs at least one run");
+  refuse_repeated(options.runs);
+  Reporter reporter(options);
+  if (options.watch_seconds) return reporter.watch();
+  reporter.write(/*may_reload=*/false);
+  fmt::print("wrote {}\n", reporter.file());
+}
+
+}  // namespace tessera

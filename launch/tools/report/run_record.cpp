@@ -1,0 +1,488 @@
+#include "launch/tools/report/run_record.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <set>
+
+#include "core/error.h"
+#include "launch/config/values/yaml_reader.h"
+#include "launch/support/text/json.h"
+#include "launch/support/text/number_text.h"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMostExamples = 3;
+constexpr int64_t kLargestStep = int64_t{1} << 53;  // a page's numbers are doubles
+constexpr double kLargestValue = 1e300;
+constexpr size_t kMostEvaluationKeys = 100;
+
+/// The numbers of step and checkpoint lines that a report shows.
+constexpr std::string_view kKeys[] = {
+    "loss",
+    "token_loss",
+    "document_loss",
+    "lr",
+    "grad_norm",
+    "tokens",
+    "tokens_per_second",
+    "model_flops_per_second",
+    "mfu",
+    "step_ms",
+    "data_wait_seconds",
+    "slowest_rank_share",
+    "save_seconds",
+    "save_background_seconds",
+};
+
+/// Calls body(number, line) for each line that has an end.
+template <typename Body>
+void for_each_line(std::istream& lines, const Body& body) {
+  int64_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (lines.eof()) return;  // still being written
+    body(++number, line);
+  }
+}
+
+Json object_in(const std::string& line) {
+  Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() ? json : Json();
+}
+
+std::optional<int64_t> integer_at(const Json& line, const char* key) {
+  const auto found = line.find(key);
+  if (found == line.end() || !found->is_number_integer()) return std::nullopt;
+  const auto value = found->get<int64_t>();
+  if (value < 0 || value > kLargestStep) return std::nullopt;
+  return value;
+}
+
+std::string text_at(const Json& line, const char* key) {
+  const auto found = line.find(key);
+  return found != line.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+double number_of(const Json& value) {
+  const double number = value.is_number() ? value.get<double>() : std::nan("");
+  return std::abs(number) <= kLargestValue ? number : std::nan("");
+}
+
+/// The number as a reader wants it, or "not finite".
+std::string shown(const Json& line, const char* key) {
+  const auto found = line.find(key);
+  if (found == line.end()) return "not known";
+  const double value = number_of(*found);
+  return std::isnan(value) ? "not finite" : fmt::format("{:.4g}", value);
+}
+
+/// Collects the lines of metrics.jsonl.
+class MetricsReader {
+ public:
+  explicit MetricsReader(RunRecord& record) : record_(record) {}
+
+  void add(int64_t number, const std::string& text) {
+    const Json line = object_in(text);
+    if (line.is_null()) return damaged_.add(number, "is no JSON object");
+    const std::optional<int64_t> step = integer_at(line, "step");
+    if (!step) return damaged_.add(number, "has no step");
+    for (const std::string_view key : kKeys) {
+      const auto found = line.find(key);
+      if (found == line.end() || found->is_number() || found->is_null()) continue;
+      return damaged_.add(number, fmt::format("has a {} that is no number", key));
+    }
+    if (line.contains("rollbacks")) {
+      add_rollback(*step, line);
+    } else if (line.contains("bad_step")) {
+      add_skipped(*step, line);
+    } else {
+      add_values(*step, line);
+    }
+  }
+
+  void finish() {
+    for (auto& [key, series] : record_.series) sort_steps(series);
+    std::ranges::stable_sort(record_.events, {}, &RunEvent::step);
+    if (const std::string text = damaged_.text(); !text.empty()) record_.problems.push_back(text);
+  }
+
+ private:
+  void add_values(int64_t step, const Json& line) {
+    for (const auto& [key, value] : line.items()) {
+      if (!value.is_number() && !value.is_null()) continue;  // as the F1 of each label
+      const bool evaluation = key.starts_with("eval_");
+      if (!evaluation && std::ranges::find(kKeys, key) == std::end(kKeys)) continue;
+      if (evaluation && evaluation_keys_.size() >= kMostEvaluationKeys &&
+          !evaluation_keys_.contains(key)) {
+        continue;
+      }
+      if (evaluation) evaluation_keys_.insert(key);
+      record_.series[key].push_back({step, number_of(value)});
+    }
+    if (line.contains("loss")) record_.last_step = std::max(record_.last_step, step);
+    // A run that was continued knows of steps that it skipped before.
+    if (const auto skipped = integer_at(line, "skipped_steps")) {
+      record_.skipped_steps = std::max(record_.skipped_steps, *skipped);
+    }
+  }
+
+  void add_event(RunEvent event, int64_t& count) {
+    if (++count <= static_cast<int64_t>(RunRecord::kMostEvents)) {
+      record_.events.push_back(std::move(event));
+    }
+  }
+
+  void add_rollback(int64_t step, const Json& line) {
+    const std::optional<int64_t> failed = integer_at(line, "failed_step");
+    const std::string what =
+        failed ? fmt::format(", because of step {} ({})", *failed, text_at(line, "bad_step")) : "";
+    add_event({RunEvent::Kind::rollback, step,
+               fmt::format("went back to the checkpoint of step {}{}", step, what)},
+              rollbacks_);
+    record_.rollbacks =
+        std::max({record_.rollbacks, rollbacks_, integer_at(line, "rollbacks").value_or(0)});
+  }
+
+  void add_skipped(int64_t step, const Json& line) {
+    const std::string reason = text_at(line, "bad_step");
+    std::string text = fmt::format("changed no weight: gradient norm {}", shown(line, "grad_norm"));
+    if (reason == "spike") {
+      text = fmt::format("changed no weight: a spike, gradient norm {} with a median of {}",
+                         shown(line, "grad_norm"), shown(line, "median"));
+    } else if (!reason.empty()) {
+      text = fmt::format("changed no weight: the {} was not finite", reason);
+    }
+    if (const std::string first = text_at(line, "first_not_finite"); !first.empty()) {
+      text += ", first in " + first;
+    }
+    add_event({RunEvent::Kind::skipped, step, text}, skipped_);
+    record_.skipped_steps =
+        std::max({record_.skipped_steps, skipped_, integer_at(line, "skipped_steps").value_or(0)});
+  }
+
+  /// Of lines of one step, the last counts.
+  static void sort_steps(RunSeries& series) {
+    std::ranges::stable_sort(series, {}, &RunPoint::step);
+    RunSeries kept;
+    for (const RunPoint& point : series) {
+      if (!kept.empty() && kept.back().step == point.step) kept.pop_back();
+      kept.push_back(point);
+    }
+    series = std::move(kept);
+  }
+
+  RunRecord& record_;
+  DamagedLines damaged_ = {.file = "metrics.jsonl"};
+  std::set<std::string, std::less<>> evaluation_keys_;
+  int64_t skipped_ = 0, rollbacks_ = 0;
+};
+
+/// Collects the lines of supervise.jsonl.
+class JournalReader {
+ public:
+  explicit JournalReader(RunRecord& record) : record_(record) {}
+
+  void add(int64_t number, const std::string& text) {
+    const Json line = object_in(text);
+    if (line.is_null()) return damaged_.add(number, "is no JSON object");
+    const std::string event = text_at(line, "event");
+    if (event.empty()) return damaged_.add(number, "has no event");
+    if (event == "start") add_start(line);
+    if (event == "end" && !record_.starts.empty()) add_end(line);
+    if (event == "host_left_out") {
+      layout_ = fmt::format("host {} is left out: {} ranks, {} tensor ranks", text_at(line, "host"),
+                            integer_at(line, "ranks").value_or(0),
+                            integer_at(line, "tensor").value_or(0));
+    }
+  }
+
+  void finish() {
+    for (size_t i = 1; i < record_.starts.size(); ++i) {
+      const RunStart& before = record_.starts[i - 1];
+      const RunStart& start = record_.starts[i];
+      std::string text = fmt::format("started again from step {}", start.step);
+      if (!before.end.empty()) text += ": " + before.end;
+      if (!start.layout.empty()) text += "; " + start.layout;
+      record_.events.push_back({RunEvent::Kind::restart, start.step, text});
+    }
+    std::ranges::stable_sort(record_.events, {}, &RunEvent::step);
+    if (const std::string text = damaged_.text(); !text.empty()) record_.problems.push_back(text);
+  }
+
+ private:
+  void add_start(const Json& line) {
+    if (record_.starts.size() >= RunRecord::kMostStarts) return;
+    RunStart start;
+    start.time = text_at(line, "time");
+    start.step = integer_at(line, "step").value_or(0);
+    if (const auto words = line.find("command"); words != line.end() && words->is_array()) {
+      for (const Json& word : *words) {
+        if (!word.is_string()) continue;
+        start.command += (start.command.empty() ? "" : " ") + word.get<std::string>();
+      }
+    }
+    start.layout = std::exchange(layout_, "");
+    record_.starts.push_back(std::move(start));
+  }
+
+  void add_end(const Json& line) {
+    RunStart& start = record_.starts.back();
+    start.end = text_at(line, "what");
+    if (start.end.empty()) start.end = text_at(line, "reason");
+    if (start.end.empty()) start.end = "not known";
+    const auto seconds = line.find("seconds");
+    if (seconds != line.end() && seconds->is_number()) start.seconds = number_of(*seconds);
+    start.saved_step = integer_at(line, "step").value_or(0);
+  }
+
+  RunRecord& record_;
+  DamagedLines damaged_ = {.file = "supervise.jsonl"};
+  std::string layout_;  // of the next start
+};
+
+/// A value of any kind on one line.
+std::string text_of(const ConfigValue& value) {
+  std::vector<std::string> parts;
+  switch (value.kind) {
+    case ConfigValue::Kind::null:
+      return "null";
+    case ConfigValue::Kind::scalar:
+      return value.text;
+    case ConfigValue::Kind::list:
+      for (const ConfigValue& item : value.items) parts.push_back(text_of(item));
+      return fmt::format("[{}]", fmt::join(parts, ", "));
+    case ConfigValue::Kind::map:
+      for (size_t i = 0; i < value.keys.size() && i < value.items.size(); ++i) {
+        parts.push_back(fmt::format("{}: {}", value.keys[i].text, text_of(value.items[i])));
+      }
+      return fmt::format("{{{}}}", fmt::join(parts, ", "));
+  }
+  return "";
+}
+
+template <typename Read>
+void read_if_there(const fs::path& path, RunRecord& record, const Read& read) {
+  std::ifstream file(path);
+  if (file) read(file, record);
+}
+
+std::optional<double> median_of(const RunSeries* series) {
+  if (series == nullptr) return std::nullopt;
+  std::vector<double> values;
+  for (const RunPoint& point : *series) {
+    if (!std::isnan(point.value)) values.push_back(point.value);
+  }
+  if (values.empty()) return std::nullopt;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+/// The first of the points with the largest `sign` × value.
+std::optional<RunPoint> best_of(const RunSeries* series, double sign) {
+  std::optional<RunPoint> best;
+  if (series == nullptr) return best;
+  for (const RunPoint& point : *series) {
+    if (std::isnan(point.value)) continue;
+    if (!best || sign * point.value > sign * best->value) best = point;
+  }
+  return best;
+}
+
+/// The last `count` parts of a path.
+std::string path_end(const fs::path& path, size_t count) {
+  const std::vector<fs::path> parts(path.begin(), path.end());
+  fs::path end;
+  for (size_t i = parts.size() - std::min(count, parts.size()); i < parts.size(); ++i) {
+    end /= parts[i];
+  }
+  return end.string();
+}
+
+}  // namespace
+
+void DamagedLines::add(int64_t line, std::string_view what) {
+  if (++count <= static_cast<int64_t>(kMostExamples)) {
+    examples.push_back(fmt::format("line {} {}", line, what));
+  }
+}
+
+std::string DamagedLines::text() const {
+  if (count == 0) return "";
+  return fmt::format("{}: {} damaged {} left out: {}{}", file, count,
+                     count == 1 ? "line is" : "lines are", fmt::join(examples, ", "),
+                     count > static_cast<int64_t>(kMostExamples) ? ", and more" : "");
+}
+
+const RunSeries* RunRecord::find(std::string_view key) const {
+  const auto found = series.find(key);
+  return found == series.end() || found->second.empty() ? nullptr : &found->second;
+}
+
+std::optional<std::string> RunRecord::config_value(std::string_view key) const {
+  const auto found = std::ranges::find(config, key, &NamedValue::name);
+  return found == config.end() ? std::nullopt : std::optional(found->value);
+}
+
+std::optional<int64_t> RunRecord::total_steps() const {
+  const std::optional<std::string> text = config_value("train.steps");
+  const std::optional<int64_t> steps = text ? parse_integer(*text) : std::nullopt;
+  return steps && *steps > 0 ? steps : std::nullopt;
+}
+
+bool RunRecord::has_finished() const {
+  const std::optional<int64_t> total = total_steps();
+  return total && last_step >= *total;
+}
+
+void read_metrics(std::istream& lines, RunRecord& record) {
+  MetricsReader reader(record);
+  for_each_line(lines, [&](int64_t number, const std::string& line) { reader.add(number, line); });
+  reader.finish();
+}
+
+void read_journal(std::istream& lines, RunRecord& record) {
+  JournalReader reader(record);
+  for_each_line(lines, [&](int64_t number, const std::string& line) { reader.add(number, line); });
+  reader.finish();
+}
+
+void read_keys(std::string_view name, std::string_view yaml, RunRecord& record) {
+  try {
+    const ConfigValue root = read_yaml({std::string(name), std::string(yaml)});
+    require(root.kind == ConfigValue::Kind::map, "{}: no configuration", name);
+    for (size_t i = 0; i < root.keys.size() && i < root.items.size(); ++i) {
+      const ConfigValue& section = root.items[i];
+      if (section.kind != ConfigValue::Kind::map) {
+        record.config.push_back({root.keys[i].text, text_of(section)});
+        continue;
+      }
+      for (size_t k = 0; k < section.keys.size() && k < section.items.size(); ++k) {
+        record.config.push_back({fmt::format("{}.{}", root.keys[i].text, section.keys[k].text),
+                                 text_of(section.items[k])});
+      }
+    }
+  } catch (const Error& error) {
+    record.config.clear();
+    record.problems.emplace_back(error.what());
+  }
+}
+
+RunRecord read_run(const fs::path& folder) {
+  std::error_code ignored;
+  require(fs::is_directory(folder, ignored), "{} is not a folder: pass the folder of a run",
+          folder.string());
+  const fs::path metrics = folder / "metrics.jsonl";
+  require(fs::is_regular_file(metrics, ignored),
+          "{} does not exist: {} is not the folder of a run (run.dir), or the run has not begun",
+          metrics.string(), folder.string());
+  std::ifstream file(metrics);
+  require(file.is_open(), "{} cannot be read", metrics.string());
+  RunRecord record;
+  record.path = folder.string();
+  read_metrics(file, record);
+  read_if_there(folder / "supervise.jsonl", record, read_journal);
+  try {
+    const SourceText source = read_config_file(folder / "config.yaml");
+    record.config_text = source.text;
+    read_keys("config.yaml", source.text, record);
+  } catch (const Error& error) {
+    record.problems.emplace_back(error.what());
+  }
+  return record;
+}
+
+std::vector<KeyDifference> key_differences(const std::vector<RunRecord>& runs) {
+  std::vector<std::map<std::string_view, std::string_view>> values;
+  for (const RunRecord& run : runs) {
+    auto& of_run = values.emplace_back();
+    for (const NamedValue& key : run.config) of_run.emplace(key.name, key.value);
+  }
+  std::vector<KeyDifference> differences;
+  std::set<std::string_view> seen;
+  for (const RunRecord& run : runs) {
+    for (const NamedValue& key : run.config) {
+      if (!seen.insert(key.name).second) continue;
+      KeyDifference difference{key.name, {}};
+      for (const auto& of_run : values) {
+        const auto found = of_run.find(key.name);
+        difference.values.push_back(
+            found == of_run.end() ? std::nullopt : std::optional(std::string(found->second)));
+      }
+      const auto& first = difference.values.front();
+      const bool differs =
+          std::ranges::any_of(difference.values, [&](const auto& value) { return value != first; });
+      if (differs) differences.push_back(std::move(difference));
+    }
+  }
+  return differences;
+}
+
+RunResults results_of(const RunRecord& run) {
+  RunResults results;
+  results.eval_loss = best_of(run.find("eval_loss"), -1.0);
+  if (const RunSeries* loss = run.find("loss")) {
+    for (const RunPoint& point : *loss) {
+      if (!std::isnan(point.value)) results.loss = point;
+    }
+  }
+  results.accuracy = best_of(run.find("eval_document_accuracy"), 1.0);
+  if (!results.accuracy) results.accuracy = best_of(run.find("eval_token_accuracy"), 1.0);
+  results.tokens_per_second = median_of(run.find("tokens_per_second"));
+  results.mfu = median_of(run.find("mfu"));
+  return results;
+}
+
+RunSeries thinned(const RunSeries& series, size_t most) {
+  if (series.size() <= std::max<size_t>(most, 4)) return series;
+  constexpr size_t kPerPart = 3;
+  const size_t inner = series.size() - 2;
+  const size_t parts = std::max<size_t>(1, (std::max<size_t>(most, 4) - 2) / kPerPart);
+  RunSeries kept = {series.front()};
+  for (size_t part = 0; part < parts; ++part) {
+    const size_t begin = 1 + inner * part / parts, end = 1 + inner * (part + 1) / parts;
+    std::set<size_t> chosen;
+    std::optional<size_t> least, largest, not_finite;
+    for (size_t i = begin; i < end; ++i) {
+      if (std::isnan(series[i].value)) {
+        not_finite = not_finite.value_or(i);
+        continue;
+      }
+      if (!least || series[i].value < series[*least].value) least = i;
+      if (!largest || series[i].value > series[*largest].value) largest = i;
+    }
+    for (const auto& index : {least, largest, not_finite}) {
+      if (index) chosen.insert(*index);
+    }
+    for (const size_t index : chosen) kept.push_back(series[index]);
+  }
+  kept.push_back(series.back());
+  return kept;
+}
+
+std::vector<std::string> short_names(const std::vector<RunRecord>& runs) {
+  std::vector<fs::path> paths;
+  size_t longest = 1;
+  for (const RunRecord& run : runs) {
+    fs::path path = fs::path(run.path).lexically_normal();
+    if (!path.has_filename() && path.has_parent_path()) path = path.parent_path();
+    longest = std::max(longest, static_cast<size_t>(std::distance(path.begin(), path.end())));
+    paths.push_back(std::move(path));
+  }
+  std::vector<std::string> names;
+  for (size_t count = 1; count <= longest; ++count) {
+    names.clear();
+    for (const fs::path& path : paths) names.push_back(path_end(path, count));
+    if (std::set<std::string>(names.begin(), names.end()).size() == names.size()) break;
+  }
+  return names;
+}
+
+}  // namespace tessera

@@ -1,0 +1,123 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <istream>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launch/support/same_on_ranks.h"
+
+namespace tessera {
+
+/// A value of a step. NaN if it was not finite.
+struct RunPoint {
+  int64_t step = 0;
+  double value = 0.0;
+};
+
+/// In the order of steps, each of which occurs once.
+using RunSeries = std::vector<RunPoint>;
+
+/// Something that happened at a step.
+struct RunEvent {
+  enum class Kind : uint8_t { restart, rollback, skipped };
+
+  Kind kind;
+  int64_t step = 0;
+  std::string text;  ///< a sentence without its full stop
+};
+
+/// A start of a run under `tessera supervise`.
+struct RunStart {
+  std::string time;        ///< "2026-11-25T17:05:00Z"
+  int64_t step = 0;        ///< of the checkpoint that it continues
+  std::string command;     ///< of the launcher
+  std::string layout;      ///< that the supervisor chose before it, or ""
+  std::string end;         ///< why it ended, in a sentence; "" while it runs
+  double seconds = 0.0;    ///< how long it took, once it has ended
+  int64_t saved_step = 0;  ///< of the newest checkpoint at its end
+};
+
+/// Lines of a file that are left out because they are damaged.
+struct DamagedLines {
+  std::string file;
+  int64_t count = 0;
+  std::vector<std::string> examples = {};  ///< "line 7 is no JSON object", the first few
+
+  void add(int64_t line, std::string_view what);
+  /// "metrics.jsonl: 2 damaged lines are left out: line 7 is ..."; "" if there are none.
+  std::string text() const;
+};
+
+/// What the files of a run say about it.
+struct RunRecord {
+  static constexpr size_t kMostEvents = 500;  ///< of each kind
+  static constexpr size_t kMostStarts = 1000;
+
+  std::string path;                ///< as the user wrote it
+  std::string config_text;         ///< config.yaml as it is; "" if it cannot be read
+  std::vector<NamedValue> config;  ///< its keys: {"train.steps", "100"}
+  std::map<std::string, RunSeries, std::less<>> series;  ///< by their keys in metrics.jsonl
+  std::vector<RunEvent> events;                          ///< in the order of steps
+  int64_t skipped_steps = 0, rollbacks = 0;              ///< of the whole run
+  std::vector<RunStart> starts;                          ///< from supervise.jsonl
+  int64_t last_step = 0;                                 ///< that was logged
+  std::vector<std::string> problems;                     ///< sentences for the reader
+
+  /// Null if there are no values.
+  const RunSeries* find(std::string_view key) const;
+  /// The value of a key of the configuration; nullopt if it is not there.
+  std::optional<std::string> config_value(std::string_view key) const;
+  /// train.steps, if known.
+  std::optional<int64_t> total_steps() const;
+  /// Whether the last step of the run is logged. False if it is not known.
+  bool has_finished() const;
+};
+
+/// Adds the lines of metrics.jsonl (launch/logging/metrics_log.h) to `record`. Leaves out damaged
+/// lines, which are a problem of the record, and a last line without its end, which a run may be
+/// writing.
+void read_metrics(std::istream& lines, RunRecord& record);
+
+/// Likewise for supervise.jsonl (launch/tools/supervise/journal.h): starts and restarts.
+void read_journal(std::istream& lines, RunRecord& record);
+
+/// Reads the keys of a run's configuration, whatever version of this program wrote it. A text that
+/// is no configuration is a problem of the record.
+void read_keys(std::string_view name, std::string_view yaml, RunRecord& record);
+
+/// Reads a run's folder. Throws if it is none or has no metrics.jsonl; other files may be missing,
+/// which is a problem of the record.
+RunRecord read_run(const std::filesystem::path& folder);
+
+/// A key whose values differ between runs.
+struct KeyDifference {
+  std::string key;
+  std::vector<std::optional<std::string>> values;  ///< of each run; nullopt: it has no such key
+};
+
+/// In the order of the keys in the runs.
+std::vector<KeyDifference> key_differences(const std::vector<RunRecord>& runs);
+
+/// The results of a run in numbers; nullopt for what was not measured.
+struct RunResults {
+  std::optional<RunPoint> eval_loss;  ///< the lowest
+  std::optional<RunPoint> loss;       ///< the last finite one
+  std::optional<RunPoint> accuracy;   ///< the highest of an evaluation: of labels, or of tokens
+  std::optional<double> tokens_per_second, mfu;  ///< medians
+};
+
+RunResults results_of(const RunRecord& run);
+
+/// At most about `most` points of `series`, at least 4: the first, the last, and of each part of
+/// equal length the smallest, the largest and, if there is one, a value that was not finite.
+RunSeries thinned(const RunSeries& series, size_t most);
+
+/// Short names that tell the runs apart: the last parts of their paths.
+std::vector<std::string> short_names(const std::vector<RunRecord>& runs);
+
+}  // namespace tessera
