@@ -36,9 +36,10 @@ void add_report_command(CLI::App& app) {
   CLI::Option* watch =
       command
           ->add_option("--watch", given->watch_seconds,
-                       "After the runs: write the page every so many seconds until they have done "
-                       "all steps; it reloads itself")
+                       "Write the page every so many seconds until all steps of the runs are done; "
+                       "it reloads itself. Comes after the runs")
           ->expected(0, 1)
+          ->allow_extra_args(false)
           ->default_str("30")
           ->check(whole_number_from(1))
           ->type_name("SECONDS");

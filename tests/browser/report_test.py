@@ -1,0 +1,259 @@
+#!/usr/bin/env python3
+"""Opens the page of `tessera report` in headless Chromium: tests/browser/report_test.py build/cpu/tessera
+
+Checks that no script fails, that panels have all points, that zoom, toggles, smoothing and the cursor change what is
+drawn, that the page keeps its state over a reload, that it fits a phone's width, and that dark mode has other colors.
+Exits with 77 if Chromium is not installed. --screenshots FOLDER keeps pictures.
+"""
+
+import argparse
+import json
+import math
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from browser import Browser, find_browser
+
+STEPS, INTERVAL = 2000, 10
+LINES = STEPS // INTERVAL
+CONFIG = """run:
+  dir: "{name}"
+model:
+  kind: gpt2
+  num_layers: 4
+train:
+  steps: {steps}
+optimizer:
+  lr: {lr}
+"""
+
+
+def step_line(step, lr):
+    noise = math.sin(step * 12.9898) * 0.1
+    return json.dumps({
+        "step": step, "loss": 1 + 4 * math.exp(-step * lr) + noise, "lr": lr * (1 - step / STEPS),
+        "grad_norm": 0.5 + 20 * math.exp(-step / 100) + abs(noise), "tokens": step * 512,
+        "tokens_per_second": 15000 + 1000 * noise, "model_flops_per_second": 7.5e10, "data_wait_seconds": 0.001,
+    }) + "\n"
+
+
+def write_run(folder, lr, last=STEPS):
+    folder.mkdir()
+    (folder / "config.yaml").write_text(CONFIG.format(name=folder, steps=STEPS, lr=lr))
+    with open(folder / "metrics.jsonl", "w") as file:
+        for step in range(INTERVAL, last + 1, INTERVAL):
+            file.write(step_line(step, lr))
+            if step % 500 == 0:
+                file.write(json.dumps({"step": step, "eval_loss": 1.2 + 4 * math.exp(-step * lr),
+                                       "eval_token_accuracy": step / STEPS / 2}) + "\n")
+        file.write('{"step":1000,"bad_step":"spike","grad_norm":99.0,"median":1.0,"skipped_steps":1,"samples":[1]}\n')
+
+
+def points(browser, run=None, kind="curve"):
+    """What each panel draws: {"loss": {"0 loss": 200}}."""
+    return browser.evaluate(
+        "Object.fromEntries([...document.querySelectorAll('[data-panel]')].map((panel) => [panel.dataset.panel, "
+        "Object.fromEntries([...panel.querySelectorAll('path.curve')].filter((path) => "
+        f"path.getAttribute('class') === {json.dumps(kind)}).map((path) => "
+        "[`${path.dataset.run} ${path.dataset.key}`, Number(path.dataset.points)]))]))")
+
+
+def ranges(browser):
+    return browser.evaluate("[...document.querySelectorAll('[data-panel] svg')].map((svg) => "
+                            "[Number(svg.dataset.from), Number(svg.dataset.to)])")
+
+
+def text(browser, selector):
+    return browser.evaluate(f"document.querySelector({json.dumps(selector)}).textContent")
+
+
+def plot(browser, panel):
+    """The box of a panel's picture on the screen."""
+    return browser.evaluate(
+        f"((svg) => (svg.scrollIntoView({{block: 'center'}}), ((box) => [box.x, box.y, box.width, box.height])"
+        f"(svg.getBoundingClientRect())))(document.querySelector('[data-panel={panel}] svg'))")
+
+
+def drag(browser, panel, begin, end):
+    x, y, width, height = plot(browser, panel)
+    at = lambda share: x + 54 + share * (width - 66)
+    browser.mouse("mouseMoved", at(begin), y + height / 2)
+    browser.mouse("mousePressed", at(begin), y + height / 2, button="left", buttons=1, clickCount=1)
+    for part in (0.5, 1.0):
+        browser.mouse("mouseMoved", at(begin + part * (end - begin)), y + height / 2, button="left", buttons=1)
+    browser.mouse("mouseReleased", at(end), y + height / 2, button="left", clickCount=1)
+
+
+def check_charts(browser):
+    drawn = points(browser)
+    assert list(drawn) == ["loss", "accuracy", "lr", "grad_norm", "tokens_per_second", "flops", "data_wait"], drawn
+    assert drawn["loss"] == {"0 loss": LINES, "0 eval_loss": 4, "1 loss": LINES, "1 eval_loss": 4}, drawn["loss"]
+    assert drawn["lr"] == {"0 lr": LINES, "1 lr": LINES}, drawn["lr"]
+    assert browser.evaluate("document.querySelectorAll('[data-panel=loss] .event.skipped').length") == 2
+    # The legend shows the last values: of the learning rate, 0.
+    assert "0.000" in text(browser, "[data-panel=lr] .values"), text(browser, "[data-panel=lr] .values")
+    assert all(begin == INTERVAL and end == STEPS for begin, end in ranges(browser)), ranges(browser)
+
+
+def check_zoom(browser):
+    assert browser.evaluate("document.querySelector('#reset').disabled")
+    drag(browser, "loss", 0.25, 0.5)
+    zoomed = ranges(browser)
+    assert len({tuple(each) for each in zoomed}) == 1, zoomed
+    begin, end = zoomed[0]
+    assert abs(begin - 507.5) < 8 and abs(end - 1005) < 8, zoomed
+    drawn = points(browser)
+    assert 48 <= drawn["loss"]["0 loss"] <= 51 and drawn["grad_norm"]["1 grad_norm"] <= 51, drawn
+    browser.reload()
+    again = ranges(browser)[0]
+    assert abs(again[0] - begin) < 1e-3 and abs(again[1] - end) < 1e-3, again
+    browser.click("#reset")
+    assert ranges(browser)[0] == [INTERVAL, STEPS], ranges(browser)
+    drag(browser, "grad_norm", 0.9, 0.8)  # backwards, in another panel
+    assert ranges(browser)[0][0] > 1500
+    browser.evaluate("document.querySelector('[data-panel=lr] svg').focus()")
+    browser.key("Escape")
+    assert ranges(browser)[0] == [INTERVAL, STEPS], ranges(browser)
+
+
+def check_toggles(browser):
+    path = "document.querySelector('[data-panel=loss] path.curve').getAttribute('d')"
+    linear = browser.evaluate(path)
+    browser.click("[data-panel=loss] .log")
+    assert browser.evaluate(path) != linear
+    assert browser.evaluate("document.querySelector('[data-panel=loss] .log').getAttribute('aria-pressed')") == "true"
+    browser.click("[data-panel=loss] .log")
+    assert browser.evaluate(path) == linear
+
+    browser.click(".chip[data-run='1']")
+    assert points(browser)["loss"] == {"0 loss": LINES, "0 eval_loss": 4}, points(browser)
+    browser.reload()
+    assert "1 loss" not in points(browser)["loss"], "a hidden run is hidden after a reload"
+    browser.click(".chip[data-run='1']")
+    assert "1 loss" in points(browser)["loss"]
+
+    assert points(browser, kind="curve raw")["loss"] == {}
+    browser.evaluate("((slider) => { slider.value = 0.9; slider.dispatchEvent(new Event('input')); })"
+                     "(document.querySelector('#smooth'))")
+    assert points(browser, kind="curve raw")["loss"] == {"0 loss": LINES, "1 loss": LINES}
+    assert points(browser, kind="curve raw")["lr"] == {}, "the learning rate is not smoothed"
+    assert browser.evaluate(path) == linear, "the faint curve is the one that was not smoothed"
+    browser.evaluate("((slider) => { slider.value = 0; slider.dispatchEvent(new Event('input')); })"
+                     "(document.querySelector('#smooth'))")
+
+    browser.click("[data-x=tokens]")
+    assert ranges(browser)[0] == [INTERVAL * 512, STEPS * 512], ranges(browser)
+    browser.click("[data-x=step]")
+    assert ranges(browser)[0] == [INTERVAL, STEPS]
+
+
+def check_cursor(browser):
+    x, y, width, height = plot(browser, "lr")
+    browser.mouse("mouseMoved", x + 54 + (1000 - INTERVAL) / (STEPS - INTERVAL) * (width - 66), y + height / 2)
+    cursors = browser.evaluate("document.querySelectorAll('.cursor').length")
+    assert cursors == len(points(browser)), cursors
+    where = text(browser, "#at")
+    assert "step 1,000" in where or "step 999" in where or "step 1,001" in where, where
+    assert "changed no weight: a spike" in where, where
+    assert "0.0005000" in text(browser, "[data-panel=lr] .values") or "5.00e-4" in text(
+        browser, "[data-panel=lr] .values"), text(browser, "[data-panel=lr] .values")
+    browser.mouse("mouseMoved", 2, 2)
+    assert browser.evaluate("document.querySelectorAll('.cursor').length") == 0
+    browser.evaluate("document.querySelector('[data-panel=loss] svg').focus()")
+    browser.key("ArrowLeft")
+    assert "step 2,000" in text(browser, "#at"), text(browser, "#at")
+    browser.key("ArrowLeft")
+    assert "step 1,990" in text(browser, "#at"), text(browser, "#at")
+
+
+def check_looks(browser):
+    color = "getComputedStyle(document.body).backgroundColor"
+    stroke = "getComputedStyle(document.querySelector('path.curve')).stroke"
+    light = [browser.evaluate(color), browser.evaluate(stroke)]
+    browser.set_dark(True)
+    dark = [browser.evaluate(color), browser.evaluate(stroke)]
+    browser.set_dark(False)
+    assert light[0] != dark[0] and light[1] != dark[1], (light, dark)
+    for width in (360, 800):
+        browser.resize(width, 740, mobile=width < 600)
+        wide = browser.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+        assert wide == [width, width], wide
+        boxes = browser.evaluate("[...document.querySelectorAll('[data-panel] svg')].map((svg) => svg.clientWidth)")
+        assert all(200 < box < width for box in boxes), boxes
+    browser.resize(1280, 900)
+
+
+def check_without_script(browser, page):
+    browser.call("Emulation.setScriptExecutionDisabled", value=True)
+    browser.open(page)
+    shown = browser.call("Runtime.evaluate", returnByValue=True, expression="[document.querySelectorAll('table').length,"
+                         "document.querySelectorAll('[data-panel]').length, document.querySelector('#tools').hidden]")
+    assert shown["result"]["value"] == [3, 0, True], shown
+    browser.call("Emulation.setScriptExecutionDisabled", value=False)
+
+
+def check_reload(browser, tessera, folder):
+    run = folder / "alive"
+    write_run(run, 0.004, last=1000)
+    watcher = subprocess.Popen([tessera, "report", str(run), "--watch", "1"], stdout=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + 30
+        while not (run / "report.html").exists() and time.monotonic() < end:
+            time.sleep(0.05)
+        browser.open(str(run / "report.html"))
+        drag(browser, "loss", 0.5, 1.0)
+        begin = ranges(browser)[0]
+        with open(run / "metrics.jsonl", "a") as file:
+            file.write(step_line(1200, 0.004))
+        while "1,200" not in text(browser, ".tiles") and time.monotonic() < end:
+            browser.wait_for("Page.loadEventFired", 20)
+        assert "1,200" in text(browser, ".tiles"), text(browser, ".tiles")
+        assert all(abs(a - b) < 1e-3 for a, b in zip(ranges(browser)[0], begin)), "the zoom outlives a reload"
+    finally:
+        watcher.send_signal(signal.SIGTERM)
+        code = watcher.wait(30)
+    assert code == 0, code
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("tessera")
+    parser.add_argument("--screenshots", type=pathlib.Path)
+    options = parser.parse_args()
+    program = find_browser()
+    if program is None:
+        print("skipped: Chromium is not installed")
+        return 77
+    with tempfile.TemporaryDirectory() as name, Browser(program) as browser:
+        folder = pathlib.Path(name)
+        write_run(folder / "low", 0.001)
+        write_run(folder / "high", 0.003)
+        page = str(folder / "page.html")
+        subprocess.run([options.tessera, "report", str(folder / "low"), str(folder / "high"), "--output", page],
+                       check=True, stdout=subprocess.DEVNULL)
+        browser.open(page)
+        for check in (check_charts, check_zoom, check_toggles, check_cursor, check_looks):
+            check(browser)
+            print(f"{check.__name__}: passed")
+        if options.screenshots:
+            options.screenshots.mkdir(parents=True, exist_ok=True)
+            for dark in (False, True):
+                browser.set_dark(dark)
+                browser.screenshot(options.screenshots / f"{'dark' if dark else 'light'}.png", whole=True)
+            browser.resize(360, 740, mobile=True)
+            browser.screenshot(options.screenshots / "phone.png", whole=True)
+            browser.resize(1280, 900)
+            browser.set_dark(False)
+        check_without_script(browser, page)
+        check_reload(browser, options.tessera, folder)
+        assert not browser.errors, browser.errors
+    print("no script error")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
