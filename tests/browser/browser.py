@@ -21,7 +21,7 @@ class Browser:
     """A page in a browser. `errors` has what scripts threw and what the browser complained about."""
 
     def __init__(self, program, width=1280, height=900):
-        self.errors, self.last_id, self.session, self.received = [], 0, None, b""
+        self.errors, self.events, self.last_id, self.session, self.received = [], [], 0, None, b""
         self.profile = tempfile.TemporaryDirectory(prefix="tessera_browser", ignore_cleanup_errors=True)
         # Chromium reads commands from descriptor 3 and writes answers to 4.
         inner_in, self.commands = os.pipe()
@@ -83,6 +83,7 @@ class Browser:
             if answer is None:
                 raise RuntimeError(f"{method}: no answer within a minute")
             if answer.get("id") != self.last_id:
+                self.events.append(answer)
                 continue
             if "error" in answer:
                 raise RuntimeError(f"{method}: {answer['error']['message']}")
@@ -90,19 +91,21 @@ class Browser:
 
     def wait_for(self, event, seconds=60):
         while True:
-            message = self._next_message(seconds)
+            message = self.events.pop(0) if self.events else self._next_message(seconds)
             if message is None:
                 raise RuntimeError(f"no {event} within {seconds} s")
             if message.get("method") == event:
                 return message["params"]
 
     def open(self, path):
+        self.events.clear()
         self.call("Page.navigate", url="about:blank")
         self.wait_for("Page.loadEventFired")
         self.call("Page.navigate", url=path if "://" in path else f"file://{os.path.abspath(path)}")
         self.wait_for("Page.loadEventFired")
 
     def reload(self):
+        self.events.clear()
         self.call("Page.reload")
         self.wait_for("Page.loadEventFired")
 
@@ -116,10 +119,10 @@ class Browser:
 
     def evaluate(self, expression):
         """The value of a JavaScript expression, after the page has been drawn."""
-        wrapped = ("new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(" + expression + "))))")
+        wrapped = f"new Promise((done) => requestAnimationFrame(() => setTimeout(done))).then(() => ({expression}))"
         result = self.call("Runtime.evaluate", expression=wrapped, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in result:
-            raise RuntimeError(f"{expression}: {result['exceptionDetails']['exception'].get('description')}")
+            raise RuntimeError(f"{expression}: {result['exceptionDetails'].get('exception', {}).get('description')}")
         return result["result"].get("value")
 
     def mouse(self, kind, x, y, **more):

@@ -334,7 +334,7 @@ void add_header(std::string& html, const std::vector<RunRecord>& runs,
     append_html(html, "<header><h1>{}</h1>\n<p>{}{}{}</p>\n", safe(names[0]), safe(runs[0].path),
                 model.empty() ? "" : " · ", safe(model));
   } else {
-    append_html(html, "<header><h1>{} runs compared</h1>\n<p></p>\n", runs.size());
+    append_html(html, "<header><h1>{} runs compared</h1>\n", runs.size());
   }
   std::string problems;
   for (size_t i = 0; i < runs.size(); ++i) {

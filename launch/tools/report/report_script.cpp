@@ -93,6 +93,7 @@ const std::string_view kReportScript = R"(
   }
   function valueText(value, unit) {
     if (value === null) return "not finite";
+    if (value === 0) return "0";
     const [factor, suffix] = scaleOf(Math.abs(value), unit);
     const scaled = value / factor, size = Math.abs(scaled);
     if (size !== 0 && (size < 1e-3 || size >= 1e6)) return scaled.toExponential(2) + suffix;
@@ -100,10 +101,11 @@ const std::string_view kReportScript = R"(
   }
   function tickText(value, step, largest, unit) {
     const [factor, suffix] = scaleOf(largest, unit);
+    if (value === 0) return "0";
     const scaled = value / factor, gap = step / factor;
     if (largest / factor < 2e-3 || largest / factor >= 1e6) {
-      return scaled === 0 ? "0" : trim(scaled.toExponential(2).replace("e", " e")).replace(
-        / ?e\+?/, "e").replace(/\.?0+e/, "e") + suffix;
+      const [digits, power] = scaled.toExponential(2).split("e");
+      return `${trim(digits)}e${Number(power)}${suffix}`;
     }
     const digits = Math.min(8, Math.max(0, -Math.floor(Math.log10(gap) + 1e-9)));
     return scaled.toFixed(digits) + suffix;
@@ -119,14 +121,17 @@ const std::string_view kReportScript = R"(
     const power = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999) * power;
     const first = Math.ceil(from / step - 1e-9), list = [];
-    for (let i = 0; i <= 30 && (first + i) * step <= to + step * 1e-9; ++i) list.push((first + i) * step);
+    for (let i = 0; i <= 30 && (first + i) * step <= to + step * 1e-9; ++i) {
+      list.push((first + i) * step);
+    }
     return { list, step };
   }
   function logTicks(from, to, count) {
     const decades = Math.log10(to / from), list = [];
     const factors = decades < 1.3 ? [1, 2, 3, 5, 7] : decades < 3 ? [1, 2, 5] : [1];
     const stride = Math.max(1, Math.ceil(decades / Math.max(1, count)));
-    for (let e = Math.floor(Math.log10(from)); e <= Math.log10(to) && list.length < 60; e += stride) {
+    const first = Math.floor(Math.log10(from)), last = Math.log10(to);
+    for (let e = first; e <= last && list.length < 60; e += stride) {
       for (const factor of factors) {
         const value = factor * 10 ** e;
         if (value >= from * 0.999 && value <= to * 1.001) list.push(value);
@@ -209,7 +214,8 @@ const std::string_view kReportScript = R"(
 
   function drawCurve(group, curve, values, name, [from, to], toX, toY, isLog) {
     const [begin, end] = window_(curve, from, to);
-    const drawable = (i) => i >= begin && i < end && values[i] !== null && (!isLog || values[i] > 0);
+    const drawable = (i) =>
+      i >= begin && i < end && values[i] !== null && (!isLog || values[i] > 0);
     let path = "", points = 0;
     for (let i = begin; i < end; ++i) {
       if (!drawable(i)) continue;
@@ -218,14 +224,14 @@ const std::string_view kReportScript = R"(
       if (!joins && !drawable(i + 1)) path += "h0";
       if (curve.x[i] >= from && curve.x[i] <= to) ++points;
     }
-    group.append(shape("path", { class: name, d: path, stroke: "currentColor", "data-points": points,
-      "data-run": curve.run, "data-key": curve.series.key, "stroke-dasharray": curve.dash,
-      style: `color:${curve.color}` }));
+    group.append(shape("path", { class: name, d: path, stroke: "currentColor",
+      "data-points": points, "data-run": curve.run, "data-key": curve.series.key,
+      "stroke-dasharray": curve.dash, style: `color:${curve.color}` }));
     if (!curve.series.dots || end - begin > MOST_DOTS) return;
     for (let i = begin; i < end; ++i) {
       if (!drawable(i)) continue;
-      group.append(shape("circle", { class: "point", cx: toX(curve.x[i]), cy: toY(values[i]), r: 3.5,
-        fill: "currentColor", style: `color:${curve.color}` }));
+      group.append(shape("circle", { class: "point", cx: toX(curve.x[i]), cy: toY(values[i]),
+        r: 3.5, fill: "currentColor", style: `color:${curve.color}` }));
     }
   }
 
@@ -244,7 +250,7 @@ const std::string_view kReportScript = R"(
 
   function drawPanel(panel) {
     const { svg } = panel;
-    const width = Math.max(40, svg.clientWidth - LEFT - RIGHT);
+    const width = Math.max(40, svg.getBoundingClientRect().width - LEFT - RIGHT);
     const height = (panel.wide ? 300 : 190) - TOP - BOTTOM;
     svg.setAttribute("viewBox", `0 0 ${width + LEFT + RIGHT} ${height + TOP + BOTTOM}`);
     svg.setAttribute("height", height + TOP + BOTTOM);
@@ -275,8 +281,8 @@ const std::string_view kReportScript = R"(
         ? tickText(value, across.step, to, "amount") : stepText(value), "middle");
     }
     if (y === null) {
-      text(width / 2, height / 2, curves.length > 0 ? "no values here" : "no run is shown", "middle",
-        "none");
+      text(width / 2, height / 2, curves.length > 0 ? "no values here" : "no run is shown",
+        "middle", "none");
     } else {
       const [low, high] = y;
       const toY = isLog ? (value) => height * (1 - Math.log(value / low) / Math.log(high / low))
@@ -290,13 +296,15 @@ const std::string_view kReportScript = R"(
         if (isLog && value <= 0) continue;
         panel.axes.append(shape("path", { class: "grid", d: `M0 ${toY(value)}H${width}` }));
         const gap = up.step === null ? 10 ** Math.floor(Math.log10(value)) : up.step;
-        text(-8, toY(value) + 4, tickText(value, gap, up.step === null ? value : largest, panel.unit),
-          "end");
+        text(-8, toY(value) + 4,
+          tickText(value, gap, up.step === null ? value : largest, panel.unit), "end");
       }
       for (const curve of curves) {
         const isSmooth = curve.y !== curve.raw;
-        if (isSmooth) drawCurve(panel.lines, curve, curve.raw, "curve raw", [from, to], toX, toY, isLog);
-        drawCurve(panel.lines, curve, curve.y, "curve", [from, to], toX, toY, isLog);
+        const draw = (values, name) =>
+          drawCurve(panel.lines, curve, values, name, [from, to], toX, toY, isLog);
+        if (isSmooth) draw(curve.raw, "curve raw");
+        draw(curve.y, "curve");
       }
       drawEvents(panel.lines, width, height, [from, to], toX);
     }
@@ -361,6 +369,13 @@ const std::string_view kReportScript = R"(
     const box = panel.svg.getBoundingClientRect();
     return Math.min(panel.size[0], Math.max(0, event.clientX - box.left - LEFT));
   };
+  // The nearest logged place, unless it is not shown.
+  function snapped(at) {
+    const [from, to] = range();
+    const { x } = shownCurves(panels[0])[0] || { x: [] };
+    const near = x.length > 0 ? x[nearest(x, at)] : at;
+    return near >= from && near <= to ? near : at;
+  }
   function showSelection(a, b) {
     for (const panel of panels) {
       const left = panel.toX(Math.min(a, b)), right = panel.toX(Math.max(a, b));
@@ -377,15 +392,15 @@ const std::string_view kReportScript = R"(
     });
     svg.addEventListener("pointermove", (event) => {
       const pixel = pixelOf(panel, event);
-      cursor = panel.fromX(pixel);
+      cursor = snapped(panel.fromX(pixel));
       showCursor();
-      if (drag !== null) showSelection(panel.fromX(drag), cursor);
+      if (drag !== null) showSelection(panel.fromX(drag), panel.fromX(pixel));
     });
     svg.addEventListener("pointerup", (event) => {
       if (drag === null) return;
       const pixel = pixelOf(panel, event), start = drag;
       drag = null;
-      cursor = panel.fromX(pixel);
+      cursor = snapped(panel.fromX(pixel));
       if (Math.abs(pixel - start) < 6) return showCursor();
       const ends = [panel.fromX(Math.min(pixel, start)), panel.fromX(Math.max(pixel, start))];
       if (ends[1] - ends[0] > 1e-9 * Math.abs(ends[1])) zoomTo(...ends);
@@ -425,8 +440,8 @@ const std::string_view kReportScript = R"(
       ...(panel.note ? [" ", make("small", {}, panel.note)] : [])));
     if (panel.log) {
       const button = make("button", { type: "button", class: "log",
-        "aria-pressed": state.log.has(panel.id), "aria-label": `${panel.title}: logarithmic scale` },
-        "log");
+        "aria-pressed": state.log.has(panel.id),
+        "aria-label": `${panel.title}: logarithmic scale` }, "log");
       button.addEventListener("click", () => {
         if (!state.log.delete(panel.id)) state.log.add(panel.id);
         button.setAttribute("aria-pressed", state.log.has(panel.id));
@@ -445,8 +460,8 @@ const std::string_view kReportScript = R"(
     }
     caption.append(values);
     panel.wide = panel === panels[0];
-    panel.svg = shape("svg", { role: "img", tabindex: 0, "aria-label":
-      `${panel.title} by ${state.x}. Arrow keys move the cursor, plus and minus zoom, Escape shows all` });
+    panel.svg = shape("svg", { role: "img", tabindex: 0, "aria-label": `${panel.title}. ` +
+      "Arrow keys move the cursor, plus and minus zoom, Escape shows all" });
     const id = `clip-${panel.id}`;
     const clip = shape("clipPath", { id });
     panel.clip = shape("rect", { y: -3 });
@@ -457,9 +472,8 @@ const std::string_view kReportScript = R"(
     panel.over = shape("g", {});
     plot.append(panel.axes, panel.lines, panel.over);
     panel.svg.append(clip, plot);
-    const figure = make("figure", { "data-panel": panel.id, class: panel.wide ? "wide" : "" }, caption,
-      panel.svg);
-    find("panels").append(figure);
+    find("panels").append(make("figure", { "data-panel": panel.id,
+      class: panel.wide ? "wide" : "" }, caption, panel.svg));
     listen(panel);
   }
 
@@ -525,7 +539,7 @@ const std::string_view kReportScript = R"(
   new ResizeObserver(() => {
     if (find("panels").clientWidth === width) return;
     width = find("panels").clientWidth;
-    drawAll();
+    requestAnimationFrame(drawAll);
   }).observe(find("panels"));
 })();
 )";

@@ -20,7 +20,7 @@ body { margin: 0; background: var(--page); color: var(--ink);
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; }
 header, main, .tools { max-width: 1480px; margin: 0 auto; padding: 0 28px; }
 header { padding-top: 24px; }
-h1 { font-size: 24px; line-height: 1.2; margin: 0 0 2px; overflow-wrap: anywhere; }
+h1 { font-size: 24px; line-height: 1.2; margin: 0 0 4px; overflow-wrap: anywhere; }
 h2 { font-size: 17px; margin: 34px 0 8px; }
 p { margin: 0 0 14px; overflow-wrap: anywhere; }
 .faint, header p { color: var(--faint); }
