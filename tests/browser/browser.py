@@ -33,8 +33,8 @@ class Browser:
         if os.geteuid() == 0:
             options.append("--no-sandbox")
         self.process = subprocess.Popen(
-            ["sh", "-c", f'exec "$0" "$@" 3<&{inner[0]} 4>&{inner[1]}', program, *options],
-            pass_fds=inner, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            [program, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(3, 4),
+            preexec_fn=lambda: (os.dup2(inner[0], 3), os.dup2(inner[1], 4)))
         for descriptor in (inner_in, inner_out, *inner):
             os.close(descriptor)
         target = self.call("Target.createTarget", url="about:blank")["targetId"]

@@ -20,6 +20,7 @@ from browser import Browser, find_browser
 
 STEPS, INTERVAL = 2000, 10
 LINES = STEPS // INTERVAL
+LEFT, RIGHT = 54, 18  # margins of a panel, as in the page's script
 CONFIG = """run:
   dir: "{name}"
 model:
@@ -53,12 +54,12 @@ def write_run(folder, lr, last=STEPS):
         file.write('{"step":1000,"bad_step":"spike","grad_norm":99.0,"median":1.0,"skipped_steps":1,"samples":[1]}\n')
 
 
-def points(browser, run=None, kind="curve"):
-    """What each panel draws: {"loss": {"0 loss": 200}}."""
+def points(browser, raw=False):
+    """What each panel draws, or what is faint below smoothed curves: {"loss": {"0 loss": 200}}."""
     return browser.evaluate(
         "Object.fromEntries([...document.querySelectorAll('[data-panel]')].map((panel) => [panel.dataset.panel, "
         "Object.fromEntries([...panel.querySelectorAll('path.curve')].filter((path) => "
-        f"path.getAttribute('class') === {json.dumps(kind)}).map((path) => "
+        f"path.classList.contains('raw') === {json.dumps(raw)}).map((path) => "
         "[`${path.dataset.run} ${path.dataset.key}`, Number(path.dataset.points)]))]))")
 
 
@@ -80,7 +81,7 @@ def plot(browser, panel):
 
 def drag(browser, panel, begin, end):
     x, y, width, height = plot(browser, panel)
-    at = lambda share: x + 54 + share * (width - 66)
+    at = lambda share: x + LEFT + share * (width - LEFT - RIGHT)
     browser.mouse("mouseMoved", at(begin), y + height / 2)
     browser.mouse("mousePressed", at(begin), y + height / 2, button="left", buttons=1, clickCount=1)
     for part in (0.5, 1.0):
@@ -136,11 +137,11 @@ def check_toggles(browser):
     browser.click(".chip[data-run='1']")
     assert "1 loss" in points(browser)["loss"]
 
-    assert points(browser, kind="curve raw")["loss"] == {}
+    assert points(browser, raw=True)["loss"] == {}
     browser.evaluate("((slider) => { slider.value = 0.9; slider.dispatchEvent(new Event('input')); })"
                      "(document.querySelector('#smooth'))")
-    assert points(browser, kind="curve raw")["loss"] == {"0 loss": LINES, "1 loss": LINES}
-    assert points(browser, kind="curve raw")["lr"] == {}, "the learning rate is not smoothed"
+    assert points(browser, raw=True)["loss"] == {"0 loss": LINES, "1 loss": LINES}
+    assert points(browser, raw=True)["lr"] == {}, "the learning rate is not smoothed"
     assert browser.evaluate(path) == linear, "the faint curve is the one that was not smoothed"
     browser.evaluate("((slider) => { slider.value = 0; slider.dispatchEvent(new Event('input')); })"
                      "(document.querySelector('#smooth'))")
@@ -153,7 +154,7 @@ def check_toggles(browser):
 
 def check_cursor(browser):
     x, y, width, height = plot(browser, "lr")
-    browser.mouse("mouseMoved", x + 54 + (1000 - INTERVAL) / (STEPS - INTERVAL) * (width - 66), y + height / 2)
+    browser.mouse("mouseMoved", x + LEFT + (1000 - INTERVAL) / (STEPS - INTERVAL) * (width - LEFT - RIGHT), y + height / 2)
     cursors = browser.evaluate("document.querySelectorAll('.cursor').length")
     assert cursors == len(points(browser)), cursors
     where = text(browser, "#at")

@@ -122,13 +122,19 @@ std::vector<ReportPanel> panels_for(const std::vector<RunRecord>& runs) {
     }
   }
   panels.insert(panels.begin() + after_accuracy, results.begin(), results.end());
+  // The only part of a loss is the loss.
+  const bool has_parts = std::ranges::any_of(runs, [](const RunRecord& run) {
+    return (run.find("token_loss") != nullptr && run.find("document_loss") != nullptr) ||
+           (run.find("eval_token_loss") != nullptr && run.find("eval_document_loss") != nullptr);
+  });
   // MFU says the same as FLOP/s, where it is known.
   const bool mfu_suffices = std::ranges::all_of(runs, [](const RunRecord& run) {
     return run.find("mfu") != nullptr || run.find("model_flops_per_second") == nullptr;
   });
   std::erase_if(panels, [&](ReportPanel& panel) {
     std::erase_if(panel.series, [&](const auto& series) { return !has_values(runs, series.key); });
-    return panel.series.empty() || (panel.id == "flops" && mfu_suffices);
+    return panel.series.empty() || (panel.id == "losses" && !has_parts) ||
+           (panel.id == "flops" && mfu_suffices);
   });
   return panels;
 }

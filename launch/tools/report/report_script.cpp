@@ -9,7 +9,7 @@ const std::string_view kReportScript = R"(
   const { runs, panels } = report;
   const find = (id) => document.getElementById(id);
   const SVG = "http://www.w3.org/2000/svg";
-  const LEFT = 54, RIGHT = 12, TOP = 8, BOTTOM = 22;  // margins of a panel
+  const LEFT = 54, RIGHT = 18, TOP = 8, BOTTOM = 22;  // margins of a panel
   const COLORS = 8, DASHES = ["", "7 4", "2 4", "9 3 2 3"];
   const MOST_DOTS = 400;
 
@@ -254,8 +254,8 @@ const std::string_view kReportScript = R"(
     const height = (panel.wide ? 300 : 190) - TOP - BOTTOM;
     svg.setAttribute("viewBox", `0 0 ${width + LEFT + RIGHT} ${height + TOP + BOTTOM}`);
     svg.setAttribute("height", height + TOP + BOTTOM);
-    panel.clip.setAttribute("width", width);
-    panel.clip.setAttribute("height", height + 6);
+    panel.clip.setAttribute("width", width + 8);
+    panel.clip.setAttribute("height", height + 8);
     const isLog = panel.log && state.log.has(panel.id);
     const [from, to] = range();
     const curves = shownCurves(panel);
@@ -274,7 +274,7 @@ const std::string_view kReportScript = R"(
       element.textContent = content;
       panel.axes.append(element);
     };
-    const across = ticks(from, to, width / 84, state.x === "step" ? 1 : 1e-9);
+    const across = ticks(from, to, width / 78, state.x === "step" ? 1 : 1e-9);
     for (const value of across.list) {
       panel.axes.append(shape("path", { class: "grid", d: `M${toX(value)} 0V${height}` }));
       text(toX(value), height + 17, state.x === "tokens" || to >= 1e6
@@ -288,7 +288,7 @@ const std::string_view kReportScript = R"(
       const toY = isLog ? (value) => height * (1 - Math.log(value / low) / Math.log(high / low))
                         : (value) => height * (1 - (value - low) / (high - low));
       panel.toY = (value) => value === null || (isLog && value <= 0) ? null : toY(value);
-      let up = ticks(low, high, height / 42, 0);
+      let up = ticks(low, high, height / 34, 0);
       const powers = isLog ? logTicks(low, high, height / 30) : [];
       if (powers.length > 1) up = { list: powers, step: null };
       const largest = Math.max(Math.abs(low), Math.abs(high));
@@ -304,7 +304,7 @@ const std::string_view kReportScript = R"(
         const draw = (values, name) =>
           drawCurve(panel.lines, curve, values, name, [from, to], toX, toY, isLog);
         if (isSmooth) draw(curve.raw, "curve raw");
-        draw(curve.y, "curve");
+        draw(curve.y, curve.series.dots ? "curve dots" : "curve");
       }
       drawEvents(panel.lines, width, height, [from, to], toX);
     }
@@ -319,8 +319,16 @@ const std::string_view kReportScript = R"(
         .map((event) => (runs.length > 1 ? run.name + " " : "") + `step ${stepText(event.step)} ` +
           event.text));
   }
+  // Where each run that is shown ends.
+  function runEnds() {
+    const ends = runs.map(() => -Infinity);
+    for (const { run, x } of allCurves()) {
+      if (isShown(run)) ends[run] = Math.max(ends[run], x[x.length - 1]);
+    }
+    return ends;
+  }
   function showCursor() {
-    const [from, to] = range();
+    const [from, to] = range(), ends = runEnds();
     for (const panel of panels) {
       const [width, height] = panel.size;
       panel.over.replaceChildren();
@@ -332,6 +340,10 @@ const std::string_view kReportScript = R"(
       for (const curve of panel.curves) {
         curve.value.parentNode.hidden = !isShown(curve.run);
         if (!isShown(curve.run)) continue;
+        if (cursor !== null && cursor > ends[curve.run] + (to - from) * 0.005) {
+          curve.value.textContent = "–";  // the run had ended
+          continue;
+        }
         const i = cursor === null ? Math.max(0, lowerBound(curve.x, to + 1e-9 * Math.abs(to)) - 1)
                                   : nearest(curve.x, cursor);
         let content = valueText(curve.raw[i], panel.unit);
@@ -464,7 +476,7 @@ const std::string_view kReportScript = R"(
       "Arrow keys move the cursor, plus and minus zoom, Escape shows all" });
     const id = `clip-${panel.id}`;
     const clip = shape("clipPath", { id });
-    panel.clip = shape("rect", { y: -3 });
+    panel.clip = shape("rect", { x: -4, y: -4 });
     clip.append(panel.clip);
     const plot = shape("g", { transform: `translate(${LEFT},${TOP})` });
     panel.axes = shape("g", {});

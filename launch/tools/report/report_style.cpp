@@ -20,7 +20,8 @@ body { margin: 0; background: var(--page); color: var(--ink);
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; }
 header, main, .tools { max-width: 1480px; margin: 0 auto; padding: 0 28px; }
 header { padding-top: 24px; }
-h1 { font-size: 24px; line-height: 1.2; margin: 0 0 4px; overflow-wrap: anywhere; }
+header .scroll { margin-top: 14px; }
+h1 { font-size: 24px; line-height: 1.2; margin: 0 0 6px; overflow-wrap: anywhere; }
 h2 { font-size: 17px; margin: 34px 0 8px; }
 p { margin: 0 0 14px; overflow-wrap: anywhere; }
 .faint, header p { color: var(--faint); }
@@ -29,7 +30,7 @@ p { margin: 0 0 14px; overflow-wrap: anywhere; }
   font-size: 14px; overflow-wrap: anywhere; }
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 10px;
   margin: 14px 0 16px; }
-.tiles div { background: var(--card); border: 1px solid var(--line); border-radius: 8px;
+.tiles > div { background: var(--card); border: 1px solid var(--line); border-radius: 8px;
   padding: 9px 14px 10px; }
 .tiles dt { font-size: 12.5px; color: var(--faint); }
 .tiles dd { margin: 0; font-size: 21px; font-weight: 600; line-height: 1.3;
@@ -49,6 +50,7 @@ thead th { font-size: 12.5px; font-weight: 600; color: var(--faint); white-space
 tbody th { font-weight: 600; white-space: nowrap; }
 td.n, th.n { text-align: right; white-space: nowrap; }
 td.best { font-weight: 600; }
+td:first-child code { white-space: nowrap; }
 td code { font: 13px/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace;
   overflow-wrap: anywhere; }
 .run::before, .chip i, .value i { content: ""; display: inline-block; width: 12px; height: 12px;
@@ -81,8 +83,8 @@ button[aria-pressed=true] { border-color: var(--accent); color: var(--accent); }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 1px; }
 .panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 430px), 1fr));
   gap: 14px; margin: 6px 0 8px; }
-figure { margin: 0; min-width: 0; background: var(--card); border: 1px solid var(--line);
-  border-radius: 8px; padding: 10px 14px 8px; }
+figure { margin: 0; min-width: 0; display: flex; flex-direction: column; padding: 10px 14px 8px;
+  background: var(--card); border: 1px solid var(--line); border-radius: 8px; }
 figure.wide { grid-column: 1 / -1; }
 figcaption { display: flex; flex-wrap: wrap; gap: 2px 16px; align-items: center;
   min-height: 29px; }
@@ -96,12 +98,13 @@ figcaption button { font-size: 12.5px; padding: 1px 8px; }
 .value i.dot { border-radius: 50%; }
 .value b { font-size: 13px; color: var(--ink); font-variant-numeric: tabular-nums;
   margin-left: 5px; }
-svg { display: block; width: 100%; cursor: crosshair; touch-action: pan-y; user-select: none;
+svg { display: block; width: 100%; flex: none; margin-top: auto; cursor: crosshair; touch-action: pan-y; user-select: none;
   -webkit-user-select: none; overflow: visible; }
 svg text { fill: var(--faint); font-size: 11.5px; font-variant-numeric: tabular-nums; }
 .grid { stroke: var(--grid); fill: none; }
 .base { stroke: var(--line); fill: none; }
 .curve { fill: none; stroke-width: 1.75; stroke-linejoin: round; stroke-linecap: round; }
+.curve.dots { stroke-width: 1.25; }
 .curve.raw { stroke-width: 1; opacity: .35; }
 .event { stroke: var(--faint); stroke-dasharray: 3 3; fill: none; }
 .event.rollback { stroke: var(--mark); }
