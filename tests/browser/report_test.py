@@ -54,6 +54,15 @@ def write_run(folder, lr, last=STEPS):
         file.write('{"step":1000,"bad_step":"spike","grad_norm":99.0,"median":1.0,"skipped_steps":1,"samples":[1]}\n')
 
 
+def write_journal(folder):
+    """Of a run that was started again from step 500."""
+    with open(folder / "supervise.jsonl", "w") as file:
+        for event in ({"event": "start", "step": 0, "command": ["mpirun", "-np", "4"]},
+                      {"event": "end", "step": 500, "what": "rank 2 died by signal 9", "seconds": 61.5},
+                      {"event": "start", "step": 500, "command": ["mpirun", "-np", "4"]}):
+            file.write(json.dumps({"time": "2026-11-25T17:05:00Z", **event}) + "\n")
+
+
 def points(browser, raw=False):
     """What each panel draws, or what is faint below smoothed curves: {"loss": {"0 loss": 200}}."""
     return browser.evaluate(
@@ -95,6 +104,7 @@ def check_charts(browser):
     assert drawn["loss"] == {"0 loss": LINES, "0 eval_loss": 4, "1 loss": LINES, "1 eval_loss": 4}, drawn["loss"]
     assert drawn["lr"] == {"0 lr": LINES, "1 lr": LINES}, drawn["lr"]
     assert browser.evaluate("document.querySelectorAll('[data-panel=loss] .event.skipped').length") == 2
+    assert browser.evaluate("document.querySelectorAll('[data-panel] .event.restart').length") == len(drawn)
     # Without a cursor, the last values: of the learning rates, 0.
     assert text(browser, "[data-panel=lr] .values") == "00", text(browser, "[data-panel=lr] .values")
     assert all(begin == INTERVAL and end == STEPS for begin, end in ranges(browser)), ranges(browser)
@@ -161,6 +171,9 @@ def check_cursor(browser):
     assert where.startswith("step 1,000 · "), where
     assert "changed no weight: a spike" in where, where
     assert text(browser, "[data-panel=lr] .values") == "5.00e-40.001500", text(browser, "[data-panel=lr] .values")
+    browser.mouse("mouseMoved", x + LEFT + (500 - INTERVAL) / (STEPS - INTERVAL) * (width - LEFT - RIGHT), y + 50)
+    where = text(browser, "#at")
+    assert where == "step 500 · high step 500 started again from step 500: rank 2 died by signal 9", where
     browser.mouse("mouseMoved", 2, 2)
     assert browser.evaluate("document.querySelectorAll('.cursor').length") == 0
     browser.evaluate("document.querySelector('[data-panel=loss] svg').focus()")
@@ -193,7 +206,7 @@ def check_without_script(browser, page):
     shown = browser.call("Runtime.evaluate", returnByValue=True, expression=(
         "[document.querySelectorAll('table').length, document.querySelectorAll('[data-panel]').length, "
         "document.querySelector('#tools').hidden]"))
-    assert shown["result"]["value"] == [3, 0, True], shown
+    assert shown["result"]["value"] == [4, 0, True], shown
     browser.call("Emulation.setScriptExecutionDisabled", value=False)
 
 
@@ -240,6 +253,7 @@ def main():
         folder = pathlib.Path(name)
         write_run(folder / "low", 0.001)
         write_run(folder / "high", 0.003)
+        write_journal(folder / "high")
         page = str(folder / "page.html")
         subprocess.run([options.tessera, "report", str(folder / "low"), str(folder / "high"), "--output", page],
                        check=True, stdout=subprocess.DEVNULL)
