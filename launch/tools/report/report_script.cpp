@@ -208,8 +208,10 @@ const std::string_view kReportScript = R"(
     if (isLog) return low < high ? [low / (high / low) ** 0.04, high * (high / low) ** 0.04]
                                  : [low / 2, high * 2];
     if (panel.zero && low >= 0) return [0, high > 0 ? high * 1.06 : 1];
-    const gap = high - low || Math.abs(high) * 0.1 || 1;
-    return [low - gap * 0.05, high + gap * 0.05];
+    // A constant has a range, too, far above its rounding.
+    const most = Math.max(Math.abs(low), Math.abs(high));
+    const spread = high - low > most * 1e-4 ? (high - low) * 0.05 : most * 0.05 || 1;
+    return [low - spread, high + spread];
   }
 
   function drawCurve(group, curve, values, name, [from, to], toX, toY, isLog) {

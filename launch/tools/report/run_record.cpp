@@ -267,12 +267,6 @@ std::string text_of(const ConfigValue& value) {
   return "";
 }
 
-template <typename Read>
-void read_if_there(const fs::path& path, RunRecord& record, const Read& read) {
-  std::ifstream file(path);
-  if (file) read(file, record);
-}
-
 std::optional<double> median_of(const RunSeries* series) {
   if (series == nullptr) return std::nullopt;
   std::vector<double> values;
@@ -388,7 +382,14 @@ RunRecord read_run(const fs::path& folder) {
   RunRecord record;
   record.path = folder.string();
   read_metrics(file, record);
-  read_if_there(folder / "supervise.jsonl", record, read_journal);
+  if (const fs::path journal = folder / "supervise.jsonl"; fs::exists(journal, ignored)) {
+    std::ifstream events(journal);
+    if (events) {
+      read_journal(events, record);
+    } else {
+      record.problems.push_back(fmt::format("{} cannot be read", journal.string()));
+    }
+  }
   try {
     const SourceText source = read_config_file(folder / "config.yaml");
     record.config_text = source.text;

@@ -90,8 +90,8 @@ void read_journal(std::istream& lines, RunRecord& record);
 /// is no configuration is a problem of the record.
 void read_keys(std::string_view name, std::string_view yaml, RunRecord& record);
 
-/// Reads a run's folder. Throws if it is none or has no metrics.jsonl; other files may be missing,
-/// which is a problem of the record.
+/// Reads a run's folder. Throws if it is none or has no metrics.jsonl. A config.yaml that cannot be
+/// read is a problem of the record; supervise.jsonl exists only for supervised runs.
 RunRecord read_run(const std::filesystem::path& folder);
 
 /// A key whose values differ between runs.
