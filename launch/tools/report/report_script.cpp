@@ -205,8 +205,10 @@ const std::string_view kReportScript = R"(
       }
     }
     if (!(low <= high)) return null;
-    if (isLog) return low < high ? [low / (high / low) ** 0.04, high * (high / low) ** 0.04]
-                                 : [low / 2, high * 2];
+    if (isLog) {
+      const spread = high > low * 1.0001 ? (high / low) ** 0.04 : 1.2;
+      return [low / spread, high * spread];
+    }
     if (panel.zero && low >= 0) return [0, high > 0 ? high * 1.06 : 1];
     // A constant has a range, too, far above its rounding.
     const most = Math.max(Math.abs(low), Math.abs(high));
