@@ -48,8 +48,7 @@ void RandomSamples::fill_source(RandomKey key, uint64_t first, Sample& out) cons
 }
 
 void RandomSamples::fill_image(RandomKey key, uint64_t first, Sample& out) const {
-  Pixels image{
-      .rows = model_.image_size, .columns = model_.image_size, .channels = model_.num_channels};
+  Pixels image{model_.image_size, model_.image_size, model_.num_channels, {}};
   image.values.resize(static_cast<size_t>(image.rows * image.columns * image.channels));
   for (uint8_t& value : image.values) {
     value = static_cast<uint8_t>(random_bits(key, first++) & 0xff);

@@ -74,7 +74,8 @@ TEST_F(StagedFolderTest, ReplacesFolderWithAndWithoutExchange) {
 TEST_F(StagedFolderTest, DeletesWhatAKilledProgramLeft) {
   const std::vector<std::string> leftovers = {".out.0123.unfinished", ".out.4567.replaced"};
   const std::vector<std::string> others = {".out.x.0123.unfinished", ".out.0123.mine", ".outer"};
-  for (const std::string& name : leftovers) fs::create_directories(fs::path(folder_ / name) / "within");
+  for (const std::string& name : leftovers)
+    fs::create_directories(fs::path(folder_ / name) / "within");
   for (const std::string& name : others) fs::create_directories(folder_ / name);
   const auto expect_names = [&](std::vector<std::string> expected) {
     expected.insert(expected.end(), others.begin(), others.end());
