@@ -49,7 +49,7 @@ FlightRing* map_ring(const std::filesystem::path& path) {
   const std::string name = path.string();
   const auto why = [](int error) { return std::generic_category().message(error); };
   ::unlink(name.c_str());  // one of a run before, which a reader may still have open
-  const int file = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  const int file = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   require(file >= 0, "the flight recorder's file {} cannot be created: {}", name, why(errno));
   // Without room on the disk, a later write to the memory would end the process.
   const int full = ::posix_fallocate(file, 0, sizeof(FlightRing));

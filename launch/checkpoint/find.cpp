@@ -44,13 +44,20 @@ fs::path ending_in_name(const fs::path& path) {
 std::optional<fs::path> newest_whole_in(const fs::path& checkpoints,
                                         const ReportSkipped& report_skipped,
                                         int64_t before_step = INT64_MAX) {
-  for (const StepFolder& folder : candidates(checkpoints)) {
-    if (folder.step >= before_step) continue;
-    const VerifyReport report = verify_checkpoint(folder.path);
-    if (report.whole()) return folder.path;
-    if (report_skipped) report_skipped(to_string(report));
+  constexpr int kMostLooks = 100;
+  for (int looks = 1;; ++looks) {
+    bool pruned = false;
+    for (const StepFolder& folder : candidates(checkpoints)) {
+      if (folder.step >= before_step) continue;
+      const VerifyReport report = verify_checkpoint(folder.path);
+      if (report.whole()) return folder.path;
+      // A live run that prunes a checkpoint while its bytes are read has saved a newer one.
+      pruned = !fs::exists(folder.path) && looks < kMostLooks;
+      if (pruned) break;
+      if (report_skipped) report_skipped(to_string(report));
+    }
+    if (!pruned) return std::nullopt;
   }
-  return std::nullopt;
 }
 
 }  // namespace

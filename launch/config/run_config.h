@@ -139,6 +139,7 @@ struct LogSection {
   int64_t interval = 10;       ///< in steps
   int64_t timeline_steps = 0;  ///< 0 is none
   int64_t timeline_skip = 2;   ///< steps of this start before them
+  bool tensorboard = false;
 
   bool operator==(const LogSection&) const = default;
 };

@@ -630,6 +630,9 @@ template <MaybeConst<LogSection> Section>
 void describe(Section& log, auto& field) {
   field("interval", log.interval, IntegerIn{1, kMaxSteps},
         "Steps between lines in `metrics.jsonl` and on the terminal.");
+  field("tensorboard", log.tensorboard, TrueOrFalse{},
+        "Whether TensorBoard gets the numbers of `metrics.jsonl` and the configuration too, in "
+        "`run.dir`/`tensorboard/`.");
   field("timeline_steps", log.timeline_steps, IntegerIn{0, 1000},
         "Number of steps that each CPU rank records in `run.dir`/`timeline/`: layers, ops and "
         "collectives over time, for chrome://tracing or ui.perfetto.dev. 0 records none. An error "

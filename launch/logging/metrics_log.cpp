@@ -1,12 +1,7 @@
 #include "launch/logging/metrics_log.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <fstream>
 #include <string>
-#include <string_view>
 
 #include "core/error.h"
 #include "launch/support/files/staged_file.h"
@@ -14,20 +9,28 @@
 namespace tessera {
 namespace {
 
-/// The lines of a log up to `steps_done`. Drops lines that a crash truncated.
-std::string lines_until(const std::filesystem::path& path, int64_t steps_done) {
-  std::string kept;
+/// Calls visit(line, json, step) for each line but those that a crash truncated.
+template <typename Visit>
+void for_each_line(const std::filesystem::path& path, Visit&& visit) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
     const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) continue;
-    if (json["step"].get<int64_t>() <= steps_done) kept += line + "\n";
+    visit(line, json, json["step"].get<int64_t>());
   }
+}
+
+/// The lines of a log up to `steps_done`.
+std::string lines_until(const std::filesystem::path& path, int64_t steps_done) {
+  std::string kept;
+  for_each_line(path, [&](const std::string& line, const Json&, int64_t step) {
+    if (step <= steps_done) kept += line + "\n";
+  });
   return kept;
 }
 
-/// Removes later lines than those of `steps_done`, and opens the log to append.
-int open_log(const std::filesystem::path& path, int64_t steps_done) {
+/// Removes later lines than those of `steps_done`. Returns `path`.
+std::filesystem::path shortened(const std::filesystem::path& path, int64_t steps_done) {
   std::error_code ignored;
   require(
       !std::filesystem::exists(path, ignored) || std::filesystem::is_regular_file(path, ignored),
@@ -36,17 +39,18 @@ int open_log(const std::filesystem::path& path, int64_t steps_done) {
   kept.write(lines_until(path, steps_done));
   kept.close();
   kept.publish();
-  const int file = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-  require(file >= 0, "{} cannot be written: {}", path.string(), system_message(errno));
-  return file;
+  return path;
 }
 
 }  // namespace
 
-MetricsLog::MetricsLog(const std::filesystem::path& run_dir, int64_t steps_done)
-    : path_(run_dir / "metrics.jsonl"),
-      file_(open_log(path_, steps_done)),
-      written_(::lseek(file_.get(), 0, SEEK_END)) {}
+MetricsLog::MetricsLog(const std::filesystem::path& run_dir, int64_t steps_done,
+                       const std::optional<std::string>& configuration)
+    : file_(shortened(run_dir / "metrics.jsonl", steps_done)) {
+  if (!configuration) return;
+  tensorboard_.emplace(run_dir, steps_done);
+  tensorboard_->text(steps_done, "configuration", fmt::format("```yaml\n{}```\n", *configuration));
+}
 
 void MetricsLog::step(const StepResult& result, int64_t run_tokens, const Speed& speed,
                       const std::optional<SlowestRank>& slowest) {
@@ -127,25 +131,23 @@ void MetricsLog::saved(const SavedCheckpoint& saved) {
 }
 
 void MetricsLog::write(const Json& line) {
-  waiting_ += line.dump() + "\n";
-  problem();
+  file_.append(line.dump() + "\n");
+  if (tensorboard_) tensorboard_->numbers(line);
 }
 
 std::optional<std::string> MetricsLog::problem() {
-  for (std::string_view rest = waiting_; !rest.empty();) {
-    const ssize_t count = ::write(file_.get(), rest.data(), rest.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) {
-      const std::string why = system_message(errno);
-      // Leaves no part of a line, which would be written twice.
-      if (::ftruncate(file_.get(), written_) != 0) return why + "; its last line is damaged";
-      return why;
-    }
-    rest.remove_prefix(static_cast<size_t>(count));
-  }
-  written_ += static_cast<off_t>(waiting_.size());
-  waiting_.clear();
-  return std::nullopt;
+  if (const auto problem = file_.problem()) return problem;
+  if (!tensorboard_) return std::nullopt;
+  const auto problem = tensorboard_->problem();
+  return problem ? "TensorBoard's file: " + *problem : problem;
+}
+
+bool has_evaluation(const std::filesystem::path& run_dir, int64_t step) {
+  bool found = false;
+  for_each_line(run_dir / "metrics.jsonl", [&](const std::string&, const Json& json, int64_t at) {
+    if (at == step && json.contains("eval_loss")) found = true;
+  });
+  return found;
 }
 
 }  // namespace tessera

@@ -1,13 +1,12 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <filesystem>
 #include <optional>
 #include <string>
 
 #include "launch/logging/console.h"
-#include "launch/support/files/file_descriptor.h"
+#include "launch/logging/tensorboard_log.h"
+#include "launch/support/files/appended_file.h"
 
 namespace tessera {
 
@@ -33,12 +32,14 @@ namespace tessera {
 /// whose number is failed_step. Later lines of the steps that were left behind are removed.
 ///
 /// A number that is not finite is written as null. Lines that cannot be written, as on a full disk,
-/// are kept and written before the next one.
+/// are kept and written before the next one. TensorBoard gets the same numbers if it is wanted.
 class MetricsLog {
  public:
   /// Opens the log to continue after `steps_done`. Removes lines of later steps, which an earlier
-  /// run wrote but did not save. Throws if the file cannot be written, or is no regular file.
-  MetricsLog(const std::filesystem::path& run_dir, int64_t steps_done);
+  /// run wrote but did not save. Throws if the file cannot be written, or is no regular file. With
+  /// a `configuration`, in YAML, TensorBoard gets it and all numbers.
+  MetricsLog(const std::filesystem::path& run_dir, int64_t steps_done,
+             const std::optional<std::string>& configuration = {});
 
   void step(const StepResult& result, int64_t run_tokens, const Speed& speed,
             const std::optional<SlowestRank>& slowest = {});
@@ -54,10 +55,11 @@ class MetricsLog {
  private:
   void write(const Json& line);
 
-  std::filesystem::path path_;
-  FileDescriptor file_;
-  off_t written_ = 0;  // bytes of whole lines
-  std::string waiting_;
+  AppendedFile file_;
+  std::optional<TensorBoardLog> tensorboard_;
 };
+
+/// Whether RUN/metrics.jsonl has the results of an evaluation after `step`.
+bool has_evaluation(const std::filesystem::path& run_dir, int64_t step);
 
 }  // namespace tessera

@@ -111,7 +111,9 @@ ExitCode run_training(const TrainOptions& options, Communicator& world) {
   if (const auto tuned = trainer->tune_products()) console.line("products   " + *tuned);
   console.line(start_or_resume(config, *trainer, world,
                                [&](const std::string& skipped) { console.warning(skipped); }));
-  if (const auto reason = why_nothing_to_do(config, options, trainer->steps_done())) {
+  const auto reason = why_nothing_to_do(config, options, trainer->steps_done());
+  if (reason &&
+      !owes_evaluation(config, trainer->steps_done(), last_step(config, options), world)) {
     console.line(*reason);
     return ExitCode::finished;
   }

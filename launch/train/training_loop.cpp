@@ -22,7 +22,19 @@ namespace {
 /// Whether an event with period `interval` (0: never) is due after step `step`.
 bool is_due(int64_t interval, int64_t step) { return interval > 0 && step % interval == 0; }
 
+bool evaluates_after(const RunConfig& config, int64_t step, int64_t last_step) {
+  const int64_t interval = config.eval.interval;
+  return is_due(interval, step) || (step == last_step && interval > 0);
+}
+
 }  // namespace
+
+bool owes_evaluation(const RunConfig& config, int64_t step, int64_t last_step,
+                     Communicator& world) {
+  if (step == 0 || step > last_step || !evaluates_after(config, step, last_step)) return false;
+  const bool has = world.rank() == 0 && has_evaluation(config.run.dir, step);
+  return broadcast_string(world, has ? "has" : "owes", 0) == "owes";
+}
 
 TrainingLoop::TrainingLoop(const RunConfig& config, const KeyOrigins& origins, int64_t last_step,
                            Communicator& world, Trainer& trainer, Console& console,
@@ -47,7 +59,13 @@ TrainingLoop::TrainingLoop(const RunConfig& config, const KeyOrigins& origins, i
 
 void TrainingLoop::open_run_folder() {
   write_run_config(config_, origins_);
-  metrics_ = std::make_unique<MetricsLog>(config_.run.dir, trainer_.steps_done());
+  open_metrics();
+}
+
+void TrainingLoop::open_metrics() {
+  std::optional<std::string> configuration;
+  if (config_.log.tensorboard) configuration = to_yaml(config_, origins_);
+  metrics_ = std::make_unique<MetricsLog>(config_.run.dir, trainer_.steps_done(), configuration);
 }
 
 // Whoever removes the folder of a running run does not mean to lose its weights, too.
@@ -88,6 +106,7 @@ ExitCode TrainingLoop::run_steps() {
   if (FlightRecorder* recorder = FlightRecorder::current()) {
     recorder->set_phase(RunPhase::training);
   }
+  if (owes_evaluation(config_, trainer_.steps_done(), last_step_, world_)) evaluate();
   for (;;) {
     try {
       return run_steps_until_failure(signal);
@@ -125,7 +144,7 @@ void TrainingLoop::roll_back(const SharedError& error) {
   log_saved(trainer_.save());
   all_or_none(world_, [&] {
     if (!metrics_) return;
-    metrics_ = std::make_unique<MetricsLog>(config_.run.dir, step);
+    open_metrics();
     metrics_->rolled_back(step, failed, trainer_.rollbacks());
   });
 }
@@ -134,8 +153,7 @@ ExitCode TrainingLoop::run_steps_until_failure(const StopSignal& signal) {
   while (trainer_.steps_done() < last_step_) {
     take_step();
     const int64_t step = trainer_.steps_done();
-    const bool evaluates =
-        is_due(config_.eval.interval, step) || (step == last_step_ && config_.eval.interval > 0);
+    const bool evaluates = evaluates_after(config_, step, last_step_);
     const bool is_late = walltime_.must_end(WalltimeLimit::Clock::now(), evaluates);
     const StopReason stop =
         signal.requested(world_, is_late ? StopReason::out_of_time : StopReason::none);

@@ -20,6 +20,10 @@
 
 namespace tessera {
 
+/// Whether the evaluation after `step`, from which the run starts, is missing in RUN/metrics.jsonl:
+/// the run was ended after saving the step and before evaluating. Collective.
+bool owes_evaluation(const RunConfig& config, int64_t step, int64_t last_step, Communicator& world);
+
 /// The loop of a run on one rank, from the trainer's first step to `last_step`: steps, and between
 /// them logging, checkpoints and evaluations when they are due.
 class TrainingLoop {
@@ -32,8 +36,8 @@ class TrainingLoop {
                Communicator& world, Trainer& trainer, Console& console,
                std::optional<double> peak_flops, std::optional<RunLock>& lock);
 
-  /// Runs the steps and returns why they end. Before rethrowing an error that all ranks share, it
-  /// lets a background save finish.
+  /// Evaluates first if the run owes that, then runs the steps and returns why they end. Before
+  /// rethrowing an error that all ranks share, it lets a background save finish.
   ExitCode run();
 
  private:
@@ -58,6 +62,7 @@ class TrainingLoop {
   /// Makes run.dir again if it was removed. Throws if another folder is in its place. Collective.
   void keep_run_folder();
   void open_run_folder();
+  void open_metrics();
   /// Saves in the background unless the run ends, when no steps are left to overlap with.
   void save(bool run_ends);
   void finish_earlier_save(bool run_ends);

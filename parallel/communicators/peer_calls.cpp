@@ -140,9 +140,9 @@ void PeerCalls::raise() const {
   const uint64_t first = first_error_.load();
   if (first == 0) return;
   const int error = static_cast<int>(first & 0xffffffff);
-  const int rank = rank_of(first >> 32);
-  if (error == ESRCH) throw PeerError(fmt::format("rank {} of this group has ended", rank));
-  fail("the memory of rank {} of this group cannot be reached: {}", rank,
+  const pid_t process = processes_[first >> 32];
+  if (error == ESRCH) throw PeerError(fmt::format("process {}, another rank, has ended", process));
+  fail("the memory of process {}, another rank, cannot be reached: {}", process,
        std::generic_category().message(error));
 }
 

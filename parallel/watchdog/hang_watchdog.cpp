@@ -168,7 +168,7 @@ void HangWatchdog::check(Clock::duration passed) {
 }
 
 bool HangWatchdog::claim(const fs::path& file) const {
-  const int made = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  const int made = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (made >= 0) ::close(made);
   return made >= 0 || errno != EEXIST;  // on a full disk, several reports are better than none
 }

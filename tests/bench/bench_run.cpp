@@ -97,6 +97,38 @@ RunConfig modernbert_base(DType precision, int64_t seq_length) {
   return config;
 }
 
+RunConfig t5_small(DType precision, int64_t length) {
+  RunConfig config = without_dropout(precision);
+  apply_preset(config.model, ModelKind::t5);
+  config.model.num_layers = 6;
+  config.model.hidden_size = 512;
+  config.model.num_heads = 8;
+  config.model.seq_length = length;
+  config.model.source_length = length;
+  config.model.vocab_size = 32128;
+  config.batch.global = 8;
+  config.batch.micro = 8;
+  return config;
+}
+
+RunConfig vit_base(DType precision) {
+  RunConfig config = without_dropout(precision);
+  apply_preset(config.model, ModelKind::vit);
+  config.model.head = Head::classification;
+  config.model.num_labels = 1000;
+  config.model.num_layers = 12;
+  config.model.hidden_size = 768;
+  config.model.num_heads = 12;
+  config.model.image_size = 224;
+  config.model.num_channels = 3;
+  config.model.seq_length = config.model.image_tokens();
+  config.model.vocab_size = 1;
+  config.data.tokenizer = "none";
+  config.batch.global = 4;
+  config.batch.micro = 4;
+  return config;
+}
+
 RunConfig bert_tiny(DType precision) {
   RunConfig config = without_dropout(precision);
   apply_preset(config.model, ModelKind::bert);

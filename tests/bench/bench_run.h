@@ -30,6 +30,13 @@ RunConfig llama_100m(DType precision);
 /// tokens.
 RunConfig modernbert_base(DType precision, int64_t seq_length);
 
+/// T5 small: 6 and 6 layers, 512 wide, a vocabulary of 32128; 8 pairs of up to `length` tokens
+/// each.
+RunConfig t5_small(DType precision, int64_t length);
+
+/// ViT base: 12 layers, 768 wide, 4 images of 224 × 224 pixels in patches of 16 × 16, 1000 classes.
+RunConfig vit_base(DType precision);
+
 /// Like configs/bert_tiny.yaml: 4 layers, 128 wide, 16 sequences of 64 tokens, a vocabulary of
 /// 2048, no dropout.
 RunConfig bert_tiny(DType precision);

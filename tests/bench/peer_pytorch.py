@@ -24,6 +24,8 @@ MODELS = {
     "gpt_shakespeare": (12, 64, "full", 100, "gpt_shakespeare"),
     "llama_100m": (4, 256, "full", 4, "llama_100m"),
     "modernbert_base": (8, 256, "around_half", 4, "modernbert_base_256"),
+    "t5_small": (8, 256, "around_half", 4, "t5_small_256"),
+    "vit_base": (4, 197, "full", 4, "vit_base"),
 }
 
 

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "core/random.h"
 #include "launch/config/run_config.h"
 #include "launch/data/sample.h"
 
@@ -14,8 +15,9 @@ enum class Lengths : uint8_t {
   around_half,  ///< T/4 to 3T/4, T/2 on average
 };
 
-/// Random samples for the config's model: for GPT every token has a target, for BERT 15% of them,
-/// and each sample is one sentence pair with its label.
+/// Random samples for the config's model: for GPT and decoders of a source text, every token has a
+/// target, for BERT 15% of them, and each sample is one sentence pair with its label. For ViT, each
+/// sample is an image with a class.
 class RandomSamples final : public Dataset {
  public:
   RandomSamples(const RunConfig& config, Lengths lengths);
@@ -25,7 +27,9 @@ class RandomSamples final : public Dataset {
   void fill(int64_t sample, int64_t epoch, Sample& out) const override;
 
  private:
-  int64_t length_of(uint32_t bits) const;
+  int64_t length_of(uint32_t bits, int64_t longest) const;
+  void fill_source(RandomKey key, uint64_t first, Sample& out) const;
+  void fill_image(RandomKey key, uint64_t first, Sample& out) const;
 
   ModelConfig model_;
   double target_share_;

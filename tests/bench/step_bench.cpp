@@ -106,6 +106,8 @@ void register_run(const std::string& name, Run run, const RunConfig& config, int
     register_run("peer/gpt_shakespeare", peer, gpt_shakespeare(precision), 200);
     register_run("peer/llama_100m", peer, llama_100m(precision), 5);
     register_run("peer/modernbert_base_256", peer_around_half, modernbert_base(precision, 256), 5);
+    register_run("peer/t5_small_256", peer_around_half, t5_small(precision, 256), 5);
+    register_run("peer/vit_base", peer, vit_base(precision), 5);
   }
   return true;
 }();

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "core/exit_code.h"
 #include "launch/data/indexed/dataset_metadata.h"
 #include "tests/cli/small_run.h"
 
@@ -39,6 +40,24 @@ TEST_F(CliBadData, RejectsTruncatedFiles) {
   expect_data_refused({idx().string()});
   fs::resize_file(idx(), 20);
   expect_data_refused({idx().string() + ": has 20 bytes"});
+}
+
+TEST_F(CliBadData, NamesAFileThatIsTruncatedWhileARunReadsIt) {
+  const std::string size = fmt::format("{}", fs::file_size(bin()));
+  fs::copy_file(bin(), path("copy"));
+  for (const int ranks : {kAlone, 2}) {
+    Program program(tessera(ranks, train(fmt::format("run{}", ranks), {"train.steps=1000000"})));
+    ASSERT_TRUE(program.wait_for("step   ")) << program.output();
+    fs::resize_file(bin(), 0);
+    const Outcome outcome = program.wait();
+    EXPECT_EQ(outcome.exit_code, static_cast<int>(ExitCode::data)) << outcome.output;
+    EXPECT_GE(outcome.count(fmt::format("{}: has 0 bytes, but had {} when it was opened",
+                                        bin().string(), size)),
+              1u)
+        << outcome.output;
+    EXPECT_GE(outcome.count(ranks == kAlone ? "error: " : "tessera: rank "), 1u) << outcome.output;
+    fs::copy_file(path("copy"), bin(), fs::copy_options::overwrite_existing);
+  }
 }
 
 TEST_F(CliBadData, RejectsForeignIndex) {

@@ -6,7 +6,9 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 
+#include "launch/support/text/json.h"
 #include "tests/cli/small_run.h"
 
 namespace tessera::test {
@@ -53,6 +55,22 @@ class CliSignals : public SmallRun {
     EXPECT_NE(receiving[0], std::to_string(rank));  // not the main thread
   }
 
+  /// The steps of the evaluations in metrics.jsonl.
+  std::vector<size_t> evaluated_steps() const {
+    std::vector<size_t> steps;
+    std::ifstream file(path("run") / "metrics.jsonl");
+    for (std::string line; std::getline(file, line);) {
+      const Json json = parse_json(line, "metrics.jsonl");
+      if (json.contains("eval_loss")) steps.push_back(json.at("step").get<size_t>());
+    }
+    return steps;
+  }
+
+  static void remove_last_line(const std::filesystem::path& file) {
+    const std::string text = read_text(file);
+    write_text(file, text.substr(0, text.rfind('\n', text.size() - 2) + 1));
+  }
+
   void expect_intact_checkpoints() const {
     const Outcome verified = run(tessera(kAlone, {"verify", path("run").string()}));
     expect_success(verified);
@@ -89,13 +107,25 @@ TEST_F(CliSignals, SavesAndExitsOnStopSignal) {
   }
 }
 
-TEST_F(CliSignals, SkipsEvaluationOnStop) {
-  Program program(tessera(2, endless({"data.eval_fraction=0.2", "eval.interval=1000000"})));
+TEST_F(CliSignals, MakesUpForAnEvaluationThatAStopOrAKillSkipped) {
+  const Arguments evaluating = {"data.eval_fraction=0.2", "eval.interval=1", "eval.batches=1"};
+  Program program(tessera(2, endless(evaluating)));
   ::kill(ranks_after(program, "step       8/", 2).front(), SIGINT);
   const Outcome outcome = program.wait();
   expect_stopped(outcome);
-  EXPECT_EQ(outcome.count("asked to stop: saved after step"), 1u) << outcome.output;
-  EXPECT_EQ(outcome.count("eval loss"), 0u) << outcome.output;
+  const size_t saved = std::stoul(checkpoints("run").back().substr(5));
+  EXPECT_EQ(evaluated_steps().size(), saved - 1);  // a stop may leave no time for it
+
+  Arguments two_more = evaluating;
+  two_more.insert(two_more.end(), {kEndless, fmt::format("--stop-at={}", saved + 2)});
+  std::vector<size_t> all(saved + 2);
+  std::iota(all.begin(), all.end(), size_t{1});
+  for (int start = 0; start < 3; ++start) {  // the third finds nothing to do
+    expect_success(run_train(2, "run", two_more));
+    EXPECT_EQ(evaluated_steps(), all);
+    // As if the run had been killed after saving its last step.
+    if (start == 0) remove_last_line(path("run") / "metrics.jsonl");
+  }
 }
 
 TEST_F(CliSignals, SavesAndExitsOnStopSignalWithoutMpirun) {

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Measures models in PyTorch on this machine's GPU, as check.sh measures them in Tessera, or on its CPU: bf16
 autocast or fp32, scaled_dot_product_attention, torch.compile, fused AdamW, a clipped gradient norm, a vocabulary
-rounded up to 64. BERT learns masked tokens alone, as there. Llama and ModernBERT are transformers' own classes.
+rounded up to 64. BERT learns masked tokens alone, as there. Llama, ModernBERT, T5 and ViT are transformers' own
+classes.
 
     peer_pytorch.py MODEL --seq-length T --batch ROWS [--steps N] [--seconds S] [--device cpu]
                     [--compile model|blocks|none] [--lengths full|around_half]
 
 To compile the whole model takes longer than to compile one block, which serves for all, and the head. With
 --lengths around_half, sequences have T/4 to 3T/4 tokens and are padded to the longest of their batch or, for a
-compiled model, to 3T/4.
+compiled model, to 3T/4. T5 has sources and targets of T tokens, and its target tokens are counted; ViT has images of
+T - 1 patches.
 
 A line of JSON: tokens_per_second without padding (the median of the steps after the warm-up, of which three at a
 time are waited for), model_flops_per_second, mfu where the GPU's peak is known, memory_gib of the whole GPU. FLOPs
@@ -50,6 +52,8 @@ TRANSFORMERS = {
     "modernbert_base": (
         "ModernBertForMaskedLM", "ModernBertConfig", {"vocab_size": 50368},  # the defaults are those of the base model
     ),
+    "t5_small": ("T5ForConditionalGeneration", "T5Config", {"vocab_size": 32128, "dropout_rate": 0.0}),
+    "vit_base": ("ViTForImageClassification", "ViTConfig", {"num_labels": 1000}),
 }
 TOGETHER = 3  # steps that are timed as one
 MASKED = 0.15  # of BERT's tokens have a target
@@ -142,17 +146,25 @@ class Model(nn.Module):
 
 
 class TransformersModel(nn.Module):
-    def __init__(self, name, length):
+    def __init__(self, name, **arguments):
         super().__init__()
         import transformers
 
-        model_class, config_class, arguments = TRANSFORMERS[name]
-        config = getattr(transformers, config_class)(
-            max_position_embeddings=length, attn_implementation="sdpa", **arguments
-        )
+        model_class, config_class, shape = TRANSFORMERS[name]
+        config = getattr(transformers, config_class)(attn_implementation="sdpa", **shape, **arguments)
         self.model = getattr(transformers, model_class)(config)
         self.is_bert = model_class.endswith("MaskedLM")
+        self.vocabulary = shape.get("vocab_size")
 
+    def compile_parts(self, parts):
+        if parts == "model":
+            self.compile()
+        elif parts == "blocks":
+            for part in self.model.model.layers:
+                part.compile()
+
+
+class TransformersTextModel(TransformersModel):
     def forward(self, tokens, visible, places, targets):
         """`visible` is None, or 1 for tokens and 0 for padding."""
         if not self.is_bert:
@@ -162,12 +174,27 @@ class TransformersModel(nn.Module):
         chosen = self.model.head(x.flatten(0, 1)[places])
         return F.cross_entropy(self.model.decoder(chosen), targets)
 
-    def compile_parts(self, parts):
-        if parts == "model":
-            self.compile()
-        elif parts == "blocks":
-            for part in self.model.model.layers:
-                part.compile()
+
+class T5(TransformersModel):
+    def forward(self, source, visible, targets):
+        return self.model(input_ids=source, attention_mask=visible, labels=targets).loss
+
+    def batch(self, rows, lengths):
+        """`lengths(rows)` draws lengths and the mask of their tokens. Returns the number of target tokens too."""
+        (_, visible), (count, in_target) = lengths(rows), lengths(rows)
+        draw = lambda mask: torch.randint(self.vocabulary, mask.shape, device=mask.device)  # noqa: E731
+        return count, (draw(visible), visible.long(), draw(in_target).masked_fill(~in_target, -100))
+
+
+class ViT(TransformersModel):
+    def forward(self, pixels, classes):
+        return self.model(pixels, labels=classes).loss
+
+    def batch(self, rows, lengths):
+        count, mask = lengths(rows)
+        config = self.model.config
+        pixels = torch.randn(rows, config.num_channels, config.image_size, config.image_size, device=mask.device)
+        return count, (pixels, torch.randint(config.num_labels, (rows,), device=mask.device))
 
 
 def step_flops(kind, layers, width, vocabulary, rows, length, targets):
@@ -200,35 +227,52 @@ def main():
         kind, layers, width, heads, vocabulary = MODELS[options.model]
         bias = options.model not in WITHOUT_BIASES
         model = Model(kind, layers, width, heads, vocabulary, length, bias)
+    elif options.model == "t5_small":
+        model = T5(options.model)
+    elif options.model == "vit_base":
+        model = ViT(options.model)
+        patches = (model.model.config.image_size // model.model.config.patch_size) ** 2
+        if length != patches + 1:
+            sys.exit(f"{options.model} has {patches} patches and a class token, so choose --seq-length {patches + 1}")
     else:
-        vocabulary = TRANSFORMERS[options.model][2]["vocab_size"]
-        model = TransformersModel(options.model, length)
+        model = TransformersTextModel(options.model, max_position_embeddings=length)
+        vocabulary = model.vocabulary
     padded = options.lengths == "around_half"
-    if padded and not (options.model in TRANSFORMERS and model.is_bert):
-        sys.exit(f"--lengths around_half measures encoders of transformers, and {options.model} is none")
+    if padded and not (isinstance(model, T5) or isinstance(model, TransformersModel) and model.is_bert):
+        sys.exit(f"--lengths around_half measures encoders of transformers and T5, and {options.model} is none")
     model = model.to(options.device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
     model.compile_parts(options.compile)
     tokens = rows * length // (2 if padded else 1)  # per step, on average
     count = round(MASKED * tokens) if model.is_bert else tokens
+    compiled = options.compile != "none"
 
     def wait():
         if on_gpu:
             torch.cuda.synchronize()
 
+    def lengths_of(rows):
+        """The sum of random lengths, and a mask (rows, longest) of their tokens."""
+        if not padded:
+            return rows * length, torch.ones(rows, length, dtype=torch.bool, device=options.device)
+        lengths = torch.randint(length // 4, length * 3 // 4 + 1, (rows,), device=options.device)
+        longest = length * 3 // 4 if compiled else int(lengths.max())
+        return int(lengths.sum()), torch.arange(longest, device=options.device) < lengths[:, None]
+
     def batch():
         """The number of tokens, and the arguments of forward()."""
+        if isinstance(model, (T5, ViT)):
+            return model.batch(rows, lengths_of)
         draw = lambda high, shape: torch.randint(high, shape, device=options.device)  # noqa: E731
         targets = draw(vocabulary, (count,) if model.is_bert else (rows, length))
         if not padded:
             places = torch.randperm(rows * length, device=options.device)[:count]
             return rows * length, (draw(vocabulary, (rows, length)), None, places, targets)
-        lengths = torch.randint(length // 4, length * 3 // 4 + 1, (rows,), device=options.device)
-        longest = int(lengths.max()) if options.compile == "none" else length * 3 // 4
-        visible = (torch.arange(longest, device=options.device) < lengths[:, None]).long()
+        total, mask = lengths_of(rows)
+        visible = mask.long()
         places = visible.flatten().nonzero().flatten()
         places = places[torch.randint(len(places), (count,), device=options.device)]
-        return int(lengths.sum()), (draw(vocabulary, (rows, longest)), visible, places, targets)
+        return total, (draw(vocabulary, visible.shape), visible, places, targets)
 
     def step(arguments):
         with torch.autocast(options.device, dtype=torch.bfloat16, enabled=options.precision == "bf16"):

@@ -43,8 +43,12 @@ inline void for_each_block(int64_t n, Body&& body, T*... streams) {
 
 /// y[i] = value(i), rounded to T, for i in [0, n). `streams` are the arrays that `value` reads; y
 /// may be one of them. Where the processor rounds to bf16, denormal numbers become zeros.
+///
+/// A function of its own into which everything is inlined: in a caller that has grown large, the
+/// compiler stops inlining, and a call within the loop makes it ten times as slow.
 template <typename T, typename Value, typename... Streams>
-inline void map_blocks(int64_t n, T* y, Value value, const Streams*... streams) {
+[[gnu::flatten, gnu::noinline]] void map_blocks(int64_t n, T* y, Value value,
+                                                const Streams*... streams) {
   const auto block = [=](int64_t first, auto count) {
 #ifdef __AVX512BF16__
     if constexpr (std::is_same_v<T, bfloat16>) {

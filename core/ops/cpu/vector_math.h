@@ -7,13 +7,13 @@
 #include "core/dtype.h"
 
 /// Elementary functions without branches or calls, which the compiler vectorizes in an `omp simd`
-/// loop. Every multiply-add that matters is an explicit fma, so the scalar remainder has the same
-/// bits as the vector loop. Polynomials are minimax fits; tests/core/ops/vector_math_test.cpp
-/// measures the stated errors against double precision.
+/// loop if it inlines them, so it must. Every multiply-add that matters is an explicit fma, so the
+/// scalar remainder has the same bits as the vector loop. Polynomials are minimax fits;
+/// tests/core/ops/vector_math_test.cpp measures the stated errors against double precision.
 namespace tessera::cpu {
 
-inline float to_float(float x) { return x; }
-inline float to_float(bfloat16 x) { return static_cast<float>(x); }
+[[gnu::always_inline]] inline float to_float(float x) { return x; }
+[[gnu::always_inline]] inline float to_float(bfloat16 x) { return static_cast<float>(x); }
 
 template <typename T>
 T from_float(float x) {
@@ -32,7 +32,7 @@ float fold16(const float* lanes, Combine combine) {
 }
 
 /// eˣ to 1 ulp for −87.5 ≤ x ≤ 89 or NaN. Results under 2⁻¹²⁵·⁵ are zero, so none is denormal.
-inline float exp_within(float x) {
+[[gnu::always_inline]] inline float exp_within(float x) {
   constexpr float kLog2e = 1.44269504f;
   constexpr float kLn2High = 0.693147182f;
   constexpr float kLn2Low = -1.90465421e-9f;
@@ -55,10 +55,12 @@ inline float exp_within(float x) {
 
 /// eˣ for x ≤ 89 or NaN, such as a difference from a maximum: like exp_within, and zero for smaller
 /// x.
-inline float exp_below(float x) { return exp_within(x < -87.5f ? -87.5f : x); }
+[[gnu::always_inline]] inline float exp_below(float x) {
+  return exp_within(x < -87.5f ? -87.5f : x);
+}
 
 /// eˣ for any x: like exp_within, zero for smaller x, infinite above FLT_MAX.
-inline float exp(float x) {
+[[gnu::always_inline]] inline float exp(float x) {
   // Both selections test x itself: if one followed from the other, the compiler would merge them
   // into branches, which vectorize badly.
   const float raised = x < -87.5f ? -87.5f : x;
@@ -66,7 +68,7 @@ inline float exp(float x) {
 }
 
 /// ln x of a normal positive number, to 1 ulp.
-inline float log(float x) {
+[[gnu::always_inline]] inline float log(float x) {
   constexpr float kLn2High = 0.693359375f;  // few digits: the product with an exponent is exact
   constexpr float kLn2Low = -2.12194440e-4f;
   constexpr int32_t kSqrtHalf = 0x3f3504f3;
@@ -88,7 +90,7 @@ inline float log(float x) {
 }
 
 /// cos(2πx) for |x| ≤ 1/2, to 2e-7 absolute.
-inline float cos_turns(float x) {
+[[gnu::always_inline]] inline float cos_turns(float x) {
   const float y = 0.25f - std::fabs(x);  // cos(2πx) = sin(2πy), |y| ≤ 1/4
   const float y2 = y * y;
   float p = 39.536705f;
@@ -107,7 +109,7 @@ struct NormalTail {
 /// The upper tail of the normal distribution for x ≥ 0. Abramowitz and Stegun's form (7.1.26): the
 /// bell times a polynomial, here (1 − w) p(w) with w = 0.4x / (1 + 0.4x), fitted for fp32. Nothing
 /// cancels, so the error is relative. Results under 2⁻¹²⁵ are zero.
-inline NormalTail normal_tail(float x) {
+[[gnu::always_inline]] inline NormalTail normal_tail(float x) {
   x = x > 13.2f ? 13.2f : x;
   const float square = x * x;
   const float rest = std::fma(x, x, -square);  // the rounding error of the square
@@ -129,7 +131,7 @@ inline NormalTail normal_tail(float x) {
 }
 
 /// The error function, to 2e-7 absolute.
-inline float erf(float x) {
+[[gnu::always_inline]] inline float erf(float x) {
   constexpr float kSqrt2 = 1.41421356f;
   const float magnitude = std::fma(-2.0f, normal_tail(kSqrt2 * std::fabs(x)).probability, 1.0f);
   return std::copysign(magnitude, x);

@@ -22,6 +22,7 @@ from tokenizers import ByteLevelBPETokenizer
 from torch import nn
 
 LAYERS, WIDTH, HEADS, LENGTH, BATCH, WARMUP_STEPS, PEAK_LR = 3, 128, 4, 200, 64, 200, 2.0e-3
+INIT_STDDEV = 0.05
 PAD = -1
 
 
@@ -41,7 +42,7 @@ class Translator(nn.Module):
         for name, parameter in self.named_parameters():
             if parameter.dim() > 1:
                 branch = name.endswith(("out_proj.weight", "linear2.weight"))  # what a residual sum adds
-                nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * LAYERS) if branch else 0.02)
+                nn.init.normal_(parameter, std=INIT_STDDEV / math.sqrt(2 * LAYERS) if branch else INIT_STDDEV)
 
     def embed(self, ids, stack):
         return self.tokens(ids.clamp(min=0)) + self.positions[stack].weight[: ids.shape[1]]

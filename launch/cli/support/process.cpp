@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "core/version.h"
+#include "launch/support/files/mapped_file.h"
 #include "launch/support/text/terminal_text.h"
 #include "parallel/communicators/exchange.h"
 #include "parallel/communicators/mpi/mpi_launch.h"
@@ -27,6 +28,7 @@ void print_error(const char* message) {
 using Body = std::function<ExitCode(Communicator&)>;
 
 int run_alone(const Body& body) {
+  explain_bus_errors("error: ");
   try {
     const auto world = make_self_communicator();
     return static_cast<int>(body(*world));
@@ -51,6 +53,7 @@ void check_ranks(Communicator& world, const CommandLine& command_line) {
 
 int run_under_mpi(const CommandLine& command_line, const Body& body) {
   MpiRuntime mpi;
+  explain_bus_errors(fmt::format("tessera: rank {}: ", mpi.world().rank()));
   try {
     check_ranks(mpi.world(), command_line);
     return static_cast<int>(body(mpi.world()));

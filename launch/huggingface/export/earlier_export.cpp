@@ -21,11 +21,12 @@ bool is_name_of_weights(std::string_view name) {
 }
 
 bool is_name_of_another_file(std::string_view name) {
-  constexpr std::array<std::string_view, 12> kNames = {"config.json",
+  constexpr std::array<std::string_view, 13> kNames = {"config.json",
                                                        "generation_config.json",
                                                        "model.safetensors.index.json",
                                                        "tokenizer.json",
                                                        "tokenizer_config.json",
+                                                       "preprocessor_config.json",
                                                        "vocab.txt",
                                                        "vocab.json",
                                                        "merges.txt",

@@ -34,4 +34,14 @@ std::string checksum_of(std::span<const std::byte> bytes) {
   return fmt::format("xxh3-64:{:016x}", hash_of(bytes));
 }
 
+uint32_t crc32c(std::string_view bytes) {
+  constexpr uint32_t kPolynomial = 0x82f63b78u;
+  uint32_t crc = ~0u;
+  for (const char byte : bytes) {
+    crc ^= static_cast<uint8_t>(byte);
+    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ ((crc & 1u) != 0u ? kPolynomial : 0u);
+  }
+  return ~crc;
+}
+
 }  // namespace tessera

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace tessera {
 
@@ -29,5 +30,8 @@ uint64_t hash_of(std::span<const std::byte> bytes);
 
 /// Returns the checksum of `bytes`, formatted as in Checksum::text().
 std::string checksum_of(std::span<const std::byte> bytes);
+
+/// CRC-32C (Castagnoli), for formats that require it; a bit at a time.
+uint32_t crc32c(std::string_view bytes);
 
 }  // namespace tessera

@@ -20,8 +20,11 @@ class FileDescriptor {
   ~FileDescriptor() {
     if (valid()) ::close(descriptor_);
   }
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  FileDescriptor(FileDescriptor&& other) noexcept : descriptor_(other.release()) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+  }
 
   bool valid() const { return descriptor_ >= 0; }
   int get() const { return descriptor_; }

@@ -10,7 +10,8 @@ namespace tessera {
 /// A regular file, mapped read-only. Its pages are the operating system's cache: ranks on one
 /// machine share them, and pages are read on first access.
 ///
-/// If another process truncates the mapped file, reading beyond the new end is fatal (SIGBUS).
+/// If another process truncates the mapped file, reading beyond the new end is fatal (SIGBUS);
+/// explain_bus_errors() makes the program say so.
 class MappedFile {
  public:
   /// Throws, naming the path and the reason, if the file cannot be opened or is not regular.
@@ -34,9 +35,19 @@ class MappedFile {
   const std::string& path() const { return path_; }
 
  private:
+  /// Among the files that explain_bus_errors() knows; -1 if there is no room.
+  static int enter(const std::string& path, std::span<const std::byte> bytes);
+  static void leave(int place);
+
   std::string path_;
   std::span<const std::byte> bytes_;
+  int place_ = -1;
 };
+
+/// From now on, a read of a mapped file beyond its end, or of a page that the disk does not give,
+/// ends the program with ExitCode::data after a message that names the file, and `who` before it
+/// ("rank 3: "; at most 60 bytes).
+void explain_bus_errors(std::string_view who);
 
 /// Returns a checksum of the file's size and of 64 blocks of 4 KiB spread evenly over it, including
 /// the first and last. Covers all of a small file, and is cheap for any size.

@@ -1,5 +1,9 @@
 #include "launch/support/files/staged_folder.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <cerrno>
 #include <system_error>
 #include <utility>
 
@@ -31,13 +35,24 @@ fs::file_type type_of(const fs::path& path) {
   return type;
 }
 
+FileDescriptor open_folder(const fs::path& path) {
+  return FileDescriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+}
+
+enum class Lock : uint8_t { ours, of_another, unknown };
+
+/// Without waiting. It lasts until the folder is closed. Some file systems lock no folders.
+Lock try_to_lock(const FileDescriptor& folder) {
+  if (!folder.valid()) return Lock::unknown;
+  if (::flock(folder.get(), LOCK_EX | LOCK_NB) == 0) return Lock::ours;
+  return errno == EWOULDBLOCK ? Lock::of_another : Lock::unknown;
+}
+
 }  // namespace
 
 StagedFolder::StagedFolder(fs::path path, bool overwrite, KeepReason keep_reason)
     : path_(with_name(std::move(path))),
       keep_reason_(std::move(keep_reason)),
-      id_(random_id()),
-      staged_(hidden("unfinished")),
       replaces_(type_of(path_) != fs::file_type::not_found) {
   if (replaces_) {
     require(type_of(path_) == fs::file_type::directory,
@@ -46,7 +61,37 @@ StagedFolder::StagedFolder(fs::path path, bool overwrite, KeepReason keep_reason
             path_.string());
     require_replaceable(path_);
   }
-  make_folders(staged_);
+  delete_leftovers();
+  make_staged();
+}
+
+void StagedFolder::make_staged() {
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    id_ = random_id();
+    staged_ = hidden("unfinished");
+    make_folders(staged_);
+    lock_ = open_folder(staged_);
+    // Between the two calls, another program may have taken the folder for a leftover.
+    if (try_to_lock(lock_) != Lock::of_another && fs::exists(staged_)) return;
+  }
+  fail("{} cannot be created: it is deleted again and again", staged_.string());
+}
+
+void StagedFolder::delete_leftovers() const {
+  const std::string begin = fmt::format(".{}.", path_.filename().string());
+  const fs::path parent = path_.has_parent_path() ? path_.parent_path() : fs::path(".");
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(parent, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(begin) || type_of(entry.path()) != fs::file_type::directory) continue;
+    const std::string rest = name.substr(begin.size());
+    const bool is_unfinished = rest == rest.substr(0, rest.find('.')) + ".unfinished";
+    const bool is_replaced = rest == rest.substr(0, rest.find('.')) + ".replaced";
+    // Between two renames, a replaced folder is the only one.
+    if (!is_unfinished && !(is_replaced && fs::exists(path_))) continue;
+    const FileDescriptor folder = open_folder(entry.path());
+    if (try_to_lock(folder) == Lock::ours) fs::remove_all(entry.path(), ignored);
+  }
 }
 
 StagedFolder::~StagedFolder() {

@@ -5,10 +5,13 @@
 #include <optional>
 #include <string>
 
+#include "launch/support/files/file_descriptor.h"
+
 namespace tessera {
 
 /// A folder that is filled under a unique hidden name beside PATH and renamed to PATH once it is
 /// complete and on disk. Unless publish() succeeds, it leaves nothing behind and PATH is unchanged.
+/// What a program that was killed has left behind, the next one for PATH deletes.
 class StagedFolder {
  public:
   /// Returns why a folder may not be replaced, for example "holds notes.txt, which is mine", or
@@ -32,12 +35,15 @@ class StagedFolder {
 
  private:
   std::filesystem::path hidden(const char* what) const;
+  void delete_leftovers() const;
+  void make_staged();
   void require_replaceable(const std::filesystem::path& folder) const;
 
   std::filesystem::path path_;
   KeepReason keep_reason_;
   std::string id_;
   std::filesystem::path staged_;
+  FileDescriptor lock_{-1};  // of staged_, so that others know that it is in use
   bool replaces_ = false;
   bool published_ = false;
 };

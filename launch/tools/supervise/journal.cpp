@@ -23,7 +23,7 @@ void Journal::add(const std::string& event, const std::string& text, const Json&
   std::error_code ignored;
   std::filesystem::create_directories(run_dir_, ignored);
   const std::filesystem::path path = run_dir_ / "supervise.jsonl";
-  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644));
+  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
   const ssize_t written =
       file.valid() ? ::write(file.get(), words.data(), words.size()) : ssize_t{-1};
   if (written == static_cast<ssize_t>(words.size())) return;

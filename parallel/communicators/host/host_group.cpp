@@ -282,16 +282,16 @@ void HostGroup::fail_with(std::exception_ptr error) {
 void HostGroup::check_others() const {
   for (size_t member = 0; member < members_.size(); ++member) {
     if (!members_[member].part->failed) continue;
-    throw PeerError(fmt::format("rank {} of a group of {} has failed, and this one waits for it",
-                                rank_of(member), size()));
+    throw PeerError(
+        fmt::format("rank {} has failed, and this one waits for it", members_[member].world_rank));
   }
 }
 
 void HostGroup::check_alive() const {
   for (size_t member = 0; member < members_.size(); ++member) {
     if (kill(members_[member].process, 0) == 0 || errno != ESRCH) continue;
-    throw PeerError(fmt::format("rank {} of a group of {} has ended, and this one waits for it",
-                                rank_of(member), size()));
+    throw PeerError(fmt::format("rank {} (process {}) has ended, and this one waits for it",
+                                members_[member].world_rank, members_[member].process));
   }
 }
 

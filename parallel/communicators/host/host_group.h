@@ -45,6 +45,7 @@ struct HostMember {
   pid_t process;
   HostEventCount* event;
   HostRankPart* part;
+  int world_rank;  ///< for messages, which users compare with those of other groups
 };
 
 /// Collectives of ranks that may copy from and to each other's memory

@@ -1,10 +1,16 @@
 #include "parallel/communicators/host/peer_memory.h"
 
+#include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
 
 namespace tessera {
 namespace {
@@ -23,9 +29,43 @@ int copy_all(Copy&& copy, std::byte* here, std::byte* there, size_t bytes) {
   return 0;
 }
 
+/// The parent of a process, or 0.
+pid_t parent_of(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/stat", process));
+  std::string text;
+  std::getline(file, text);
+  // "PID (name) state parent ...", where the name may contain anything.
+  const size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos) return 0;
+  std::istringstream fields(text.substr(name_end + 1));
+  char state = 0;
+  pid_t parent = 0;
+  fields >> state >> parent;
+  return fields ? parent : 0;
+}
+
+/// A process, its parent, and so on.
+std::vector<pid_t> lineage_of(pid_t process) {
+  std::vector<pid_t> lineage;
+  for (; process > 0; process = parent_of(process)) lineage.push_back(process);
+  return lineage;
+}
+
 }  // namespace
 
-void allow_peers() { prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); }
+pid_t common_ancestor(std::span<const pid_t> processes) {
+  if (processes.empty()) return 0;
+  std::vector<pid_t> common = lineage_of(processes[0]);
+  for (const pid_t process : processes.subspan(1)) {
+    const std::vector<pid_t> lineage = lineage_of(process);
+    std::erase_if(common, [&](pid_t one) { return std::ranges::count(lineage, one) == 0; });
+  }
+  return common.empty() ? 0 : common.front();
+}
+
+void allow_descendants_of(pid_t ancestor) {
+  prctl(PR_SET_PTRACER, static_cast<unsigned long>(ancestor), 0, 0, 0);
+}
 
 int read_peer(pid_t process, const void* from, void* to, size_t bytes) {
   return copy_all(

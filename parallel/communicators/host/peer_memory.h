@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <span>
 
 namespace tessera {
 
@@ -10,9 +11,14 @@ namespace tessera {
 // without the other's cooperation (process_vm_readv, "cross memory attach"). The system allows it
 // between processes of the same user, unless the host or container forbids it.
 
-/// Allows other processes of this user to copy from and to this one where the host would otherwise
-/// allow only parents (Yama, enabled in some distributions).
-void allow_peers();
+/// The nearest process from which all of these processes descend, which may be one of them, or 0 if
+/// there is none or /proc does not show it.
+pid_t common_ancestor(std::span<const pid_t> processes);
+
+/// Allows the processes that descend from `ancestor`, a launcher, to copy from and to this one
+/// where the host would otherwise allow only parents (Yama, enabled in some distributions). Others
+/// gain nothing; with 0, nobody does.
+void allow_descendants_of(pid_t ancestor);
 
 /// Returns 0 or errno: EPERM if not allowed, ESRCH if the process has ended, EFAULT if some of the
 /// memory is not mapped.

@@ -84,7 +84,7 @@ void MpiHost::connect() {
   processes_ = all_gather(comm_, getpid());
   memory_ = std::make_unique<MpiSharedMemory>(comm_, sizeof(HostEventCount));
   event_ = new (memory_->part(mpi_rank(comm_))) HostEventCount;
-  allow_peers();
+  allow_descendants_of(common_ancestor(processes_));
   check_copies();
 }
 
@@ -120,6 +120,7 @@ MpiHost::Members MpiHost::members_of(MPI_Comm comm, const MpiTransport& transpor
   struct Place {
     int host, simulated, host_rank;
     int alone;  // whether it cannot share memory with the others of its host
+    int world_rank;
   };
   const int world_rank = mpi_rank(MPI_COMM_WORLD);
   const int simulated = transport.simulated_host ? transport.simulated_host(world_rank) : 0;
@@ -127,7 +128,8 @@ MpiHost::Members MpiHost::members_of(MPI_Comm comm, const MpiTransport& transpor
   std::optional<std::string> why_not = why_not_;
   auto memory = std::make_unique<Memory>();
 
-  std::vector<Place> places = all_gather(comm, Place{id_, simulated, host_rank, why_not_ ? 1 : 0});
+  std::vector<Place> places =
+      all_gather(comm, Place{id_, simulated, host_rank, why_not_ ? 1 : 0, world_rank});
   const int me = mpi_rank(comm);
   // The host of a rank, numbered by its first rank; a rank by itself is a host.
   const auto hosts_of = [](const std::vector<Place>& all) {
@@ -154,7 +156,7 @@ MpiHost::Members MpiHost::members_of(MPI_Comm comm, const MpiTransport& transpor
     }
   }
   MPI_Comm_free(&here);
-  places = all_gather(comm, Place{id_, simulated, host_rank, why_not ? 1 : 0});
+  places = all_gather(comm, Place{id_, simulated, host_rank, why_not ? 1 : 0, world_rank});
   hosts = hosts_of(places);
   HostLayout layout(hosts);
 
@@ -163,13 +165,14 @@ MpiHost::Members MpiHost::members_of(MPI_Comm comm, const MpiTransport& transpor
   const std::vector<int>& ranks = layout.ranks_of(layout.host_of(me));
   for (size_t i = 0; i < ranks.size(); ++i) {
     if (memory->own != nullptr) {
-      members.push_back({getpid(), event_, memory->own.get()});
+      members.push_back({getpid(), event_, memory->own.get(), world_rank});
       break;
     }
-    const int place = places[static_cast<size_t>(ranks[i])].host_rank;
-    members.push_back({processes_[static_cast<size_t>(place)],
-                       static_cast<HostEventCount*>(memory_->part(place)),
-                       static_cast<HostRankPart*>(memory->shared->part(static_cast<int>(i)))});
+    const Place& place = places[static_cast<size_t>(ranks[i])];
+    members.push_back({processes_[static_cast<size_t>(place.host_rank)],
+                       static_cast<HostEventCount*>(memory_->part(place.host_rank)),
+                       static_cast<HostRankPart*>(memory->shared->part(static_cast<int>(i))),
+                       place.world_rank});
   }
   if (memory->shared != nullptr) {
     new (members[static_cast<size_t>(layout.index_on_host(me))].part) HostRankPart;

@@ -1,4 +1,6 @@
 #include <CLI/CLI.hpp>
+#include <atomic>
+#include <thread>
 #include <utility>
 
 #include "launch/checkpoint/find.h"
@@ -106,6 +108,26 @@ TEST_F(CheckpointCorruption, FindsNewestIntactCheckpointAndReportsOthers) {
   EXPECT_THAT(error_of([&] { resolve_checkpoint(run_.path()); }),
               AllOf(HasSubstr("no intact checkpoint"), HasSubstr("step_00000007: damaged"),
                     HasSubstr("step_00000005: damaged")));
+}
+
+// A reader may be within a folder when the run prunes it, and must then take the newer one.
+TEST_F(CheckpointCorruption, LooksAgainWhileALiveRunPrunes) {
+  std::atomic<bool> ends = false;
+  std::thread run([&] {
+    for (int64_t step = 6; !ends; ++step) save_alone(run_.path(), step, 0, /*keep=*/1);
+  });
+  std::vector<std::string> wrong;
+  const auto note = [&](const std::string& line) { wrong.push_back(line); };
+  for (int i = 0; i < 500; ++i) {
+    try {
+      resolve_checkpoint(run_.path(), note);
+    } catch (const std::exception& error) {
+      note(error.what());
+    }
+  }
+  ends = true;
+  run.join();
+  EXPECT_THAT(wrong, ::testing::IsEmpty());
 }
 
 void run_verify(const std::string& path) {

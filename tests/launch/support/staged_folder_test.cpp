@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/launch/data/test_files.h"
 #include "tests/support/expect_error.h"
 
@@ -67,6 +69,33 @@ TEST_F(StagedFolderTest, ReplacesFolderWithAndWithoutExchange) {
   fs::remove_all(path_);
   folder->publish();
   EXPECT_EQ(ours(), "newer");
+}
+
+TEST_F(StagedFolderTest, DeletesWhatAKilledProgramLeft) {
+  const std::vector<std::string> leftovers = {".out.0123.unfinished", ".out.4567.replaced"};
+  const std::vector<std::string> others = {".out.x.0123.unfinished", ".out.0123.mine", ".outer"};
+  for (const std::string& name : leftovers)
+    fs::create_directories(fs::path(folder_ / name) / "within");
+  for (const std::string& name : others) fs::create_directories(folder_ / name);
+  const auto expect_names = [&](std::vector<std::string> expected) {
+    expected.insert(expected.end(), others.begin(), others.end());
+    std::vector<std::string> found = folder_.names();
+    std::ranges::sort(expected);
+    std::ranges::sort(found);
+    EXPECT_EQ(found, expected);
+  };
+  {
+    // There is no `out`, so the replaced folder may be the only one.
+    const auto live = staged(false, "new");
+    const std::string name = live->staged().filename().string();
+    expect_names({name, leftovers[1]});
+    staged(false, "another").reset();
+    expect_names({name, leftovers[1]});  // a live program's stays
+    live->publish();
+  }
+  expect_names({"out", leftovers[1]});
+  staged(true, "newer")->publish();
+  expect_names({"out"});
 }
 
 TEST_F(StagedFolderTest, KeepsFolderCreatedMeanwhile) {
