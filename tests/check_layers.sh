@@ -49,7 +49,7 @@ forbid "$all" 'unicode/' '^launch/tokenizers/text/[a-z_]*\.cpp|/printable_text\.
   'only launch/tokenizers/text and printable_text include ICU'
 forbid "$all" 'sentencepiece_(processor|trainer)\.h' '^launch/tokenizers/(sentencepiece|training)/sentencepiece_' \
   'only sentencepiece_* include SentencePiece'
-forbid "$all" 'protozero/' '^launch/tokenizers/sentencepiece/sentencepiece_model\.cpp' \
-  'only sentencepiece_model includes protozero'
+forbid "$all" 'protozero/' '/(sentencepiece_model|tensorboard_log)\.cpp' \
+  'only sentencepiece_model and tensorboard_log include protozero'
 forbid "$all" '(zlib|zstd)' '^launch/support/files/decompressor\.cpp' 'only decompressor includes zlib and zstd'
 exit $bad
