@@ -138,8 +138,9 @@ void MetricsLog::write(const Json& line) {
 std::optional<std::string> MetricsLog::problem() {
   if (const auto problem = file_.problem()) return problem;
   if (!tensorboard_) return std::nullopt;
-  const auto problem = tensorboard_->problem();
-  return problem ? "TensorBoard's file: " + *problem : problem;
+  auto problem = tensorboard_->problem();
+  if (problem) problem = "TensorBoard's file: " + *problem;
+  return problem;
 }
 
 bool has_evaluation(const std::filesystem::path& run_dir, int64_t step) {
