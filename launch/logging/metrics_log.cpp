@@ -136,7 +136,7 @@ void MetricsLog::write(const Json& line) {
 }
 
 std::optional<std::string> MetricsLog::problem() {
-  if (const auto problem = file_.problem()) return problem;
+  if (auto problem = file_.problem()) return problem;
   if (!tensorboard_) return std::nullopt;
   auto problem = tensorboard_->problem();
   if (problem) problem = "TensorBoard's file: " + *problem;
