@@ -52,7 +52,10 @@ TRANSFORMERS = {
     "modernbert_base": (
         "ModernBertForMaskedLM", "ModernBertConfig", {"vocab_size": 50368},  # the defaults are those of the base model
     ),
-    "t5_small": ("T5ForConditionalGeneration", "T5Config", {"vocab_size": 32128, "dropout_rate": 0.0}),
+    "t5_small": (
+        "T5ForConditionalGeneration", "T5Config",
+        {"vocab_size": 32128, "dropout_rate": 0.0, "decoder_start_token_id": 0},
+    ),
     "vit_base": ("ViTForImageClassification", "ViTConfig", {"num_labels": 1000}),
 }
 TOGETHER = 3  # steps that are timed as one
