@@ -8,6 +8,7 @@
 #include "launch/cli/commands.h"
 #include "launch/cli/support/command_line.h"
 #include "launch/cli/support/process.h"
+#include "launch/support/files/bus_errors.h"
 #include "launch/support/text/terminal_text.h"
 
 namespace {
@@ -33,6 +34,7 @@ void print_commands(const CLI::App& app) {
 
 int main(int argc, char** argv) {
   tessera::limit_openmp_spinning(argv);
+  tessera::explain_bus_errors("error: ");
   CLI::App app("Tessera trains transformers on many ranks.", "tessera");
   app.set_version_flag("--version", tessera::kVersion);
   app.require_subcommand(1);

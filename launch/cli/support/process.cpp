@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "core/version.h"
-#include "launch/support/files/mapped_file.h"
+#include "launch/support/files/bus_errors.h"
 #include "launch/support/text/terminal_text.h"
 #include "parallel/communicators/exchange.h"
 #include "parallel/communicators/mpi/mpi_launch.h"
@@ -28,7 +28,6 @@ void print_error(const char* message) {
 using Body = std::function<ExitCode(Communicator&)>;
 
 int run_alone(const Body& body) {
-  explain_bus_errors("error: ");
   try {
     const auto world = make_self_communicator();
     return static_cast<int>(body(*world));

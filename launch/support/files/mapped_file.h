@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "launch/support/files/bus_errors.h"
+
 namespace tessera {
 
 /// A regular file, mapped read-only. Its pages are the operating system's cache: ranks on one
@@ -35,19 +37,10 @@ class MappedFile {
   const std::string& path() const { return path_; }
 
  private:
-  /// Among the files that explain_bus_errors() knows; -1 if there is no room.
-  static int enter(const std::string& path, std::span<const std::byte> bytes);
-  static void leave(int place);
-
   std::string path_;
   std::span<const std::byte> bytes_;
-  int place_ = -1;
+  KnownMapping known_;
 };
-
-/// From now on, a read of a mapped file beyond its end, or of a page that the disk does not give,
-/// ends the program with ExitCode::data after a message that names the file, and `who` before it
-/// ("rank 3: "; at most 60 bytes).
-void explain_bus_errors(std::string_view who);
 
 /// Returns a checksum of the file's size and of 64 blocks of 4 KiB spread evenly over it, including
 /// the first and last. Covers all of a small file, and is cheap for any size.

@@ -1,7 +1,6 @@
 #include "launch/support/files/staged_file.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "launch/support/files/file_lock.h"
 namespace tessera {
 namespace {
 
@@ -38,7 +38,7 @@ int open_locked(const std::string& path, const std::string& staged_path) {
     require(file.valid() || errno != ELOOP, "{}: is a symbolic link: remove it", staged_path);
     if (!file.valid()) fail("{}: cannot be created: {}", staged_path, system_message(errno));
     // Some network file systems do not support locks. Other writers cannot be excluded there.
-    require(::flock(file.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK,
+    require(try_to_lock(file) != FileLock::of_another,
             "{}: another process is writing it: wait until it ends, or choose another name", path);
     // Otherwise the other writer published or removed the file before we locked it.
     if (!is_named(file.get(), staged_path)) continue;

@@ -1,13 +1,13 @@
 #include "launch/support/files/staged_folder.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 
-#include <cerrno>
+#include <algorithm>
 #include <system_error>
 #include <utility>
 
 #include "core/error.h"
+#include "launch/support/files/file_lock.h"
 #include "launch/support/files/folders.h"
 #include "launch/support/files/random_id.h"
 
@@ -39,15 +39,6 @@ FileDescriptor open_folder(const fs::path& path) {
   return FileDescriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
-enum class Lock : uint8_t { ours, of_another, unknown };
-
-/// Without waiting. It lasts until the folder is closed. Some file systems lock no folders.
-Lock try_to_lock(const FileDescriptor& folder) {
-  if (!folder.valid()) return Lock::unknown;
-  if (::flock(folder.get(), LOCK_EX | LOCK_NB) == 0) return Lock::ours;
-  return errno == EWOULDBLOCK ? Lock::of_another : Lock::unknown;
-}
-
 }  // namespace
 
 StagedFolder::StagedFolder(fs::path path, bool overwrite, KeepReason keep_reason)
@@ -72,7 +63,7 @@ void StagedFolder::make_staged() {
     make_folders(staged_);
     lock_ = open_folder(staged_);
     // Between the two calls, another program may have taken the folder for a leftover.
-    if (try_to_lock(lock_) != Lock::of_another && fs::exists(staged_)) return;
+    if (try_to_lock(lock_) != FileLock::of_another && fs::exists(staged_)) return;
   }
   fail("{} cannot be created: it is deleted again and again", staged_.string());
 }
@@ -85,12 +76,12 @@ void StagedFolder::delete_leftovers() const {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with(begin) || type_of(entry.path()) != fs::file_type::directory) continue;
     const std::string rest = name.substr(begin.size());
-    const bool is_unfinished = rest == rest.substr(0, rest.find('.')) + ".unfinished";
-    const bool is_replaced = rest == rest.substr(0, rest.find('.')) + ".replaced";
+    const std::string what = rest.substr(std::min(rest.find('.'), rest.size()));  // after the id
+    const bool is_unfinished = what == ".unfinished", is_replaced = what == ".replaced";
     // Between two renames, a replaced folder is the only one.
     if (!is_unfinished && !(is_replaced && fs::exists(path_))) continue;
     const FileDescriptor folder = open_folder(entry.path());
-    if (try_to_lock(folder) == Lock::ours) fs::remove_all(entry.path(), ignored);
+    if (try_to_lock(folder) == FileLock::ours) fs::remove_all(entry.path(), ignored);
   }
 }
 

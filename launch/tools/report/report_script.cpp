@@ -187,7 +187,7 @@ const std::string_view kReportScript = R"(
   }
   const range = () => state.zoom || fullRange();
 
-  function window_(curve, from, to) {
+  function shownPart(curve, from, to) {
     return [Math.max(0, lowerBound(curve.x, from) - 1),
             Math.min(curve.x.length, lowerBound(curve.x, to) + 2)];
   }
@@ -217,7 +217,7 @@ const std::string_view kReportScript = R"(
   }
 
   function drawCurve(group, curve, values, name, [from, to], toX, toY, isLog) {
-    const [begin, end] = window_(curve, from, to);
+    const [begin, end] = shownPart(curve, from, to);
     const drawable = (i) =>
       i >= begin && i < end && values[i] !== null && (!isLog || values[i] > 0);
     let path = "", points = 0;

@@ -1,21 +1,20 @@
 #include "launch/train/start/run_lock.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <cerrno>
 
 #include "core/error.h"
+#include "launch/support/files/file_lock.h"
 
 namespace tessera {
 
 RunLock::RunLock(const std::string& run_dir)
     : run_dir_(run_dir), folder_(::open(run_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
   require(folder_.valid(), "run.dir {} cannot be opened: {}", run_dir, system_message(errno));
-  if (::flock(folder_.get(), LOCK_EX | LOCK_NB) == 0) return;
   // Some network file systems have no locks; there, a second run cannot be kept out.
-  require(errno != EWOULDBLOCK,
+  require(try_to_lock(folder_) != FileLock::of_another,
           "run.dir {} is in use by another run: wait for it to end, or choose another run.dir",
           run_dir);
 }

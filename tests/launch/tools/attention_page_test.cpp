@@ -9,33 +9,16 @@
 
 #include "launch/tools/attention/heat_colors.h"
 #include "tests/launch/tools/attention_report_fixture.h"
+#include "tests/support/page_text.h"
 
 namespace tessera {
 namespace {
 
+using test::between;
+using test::count;
+using test::json_in;
 using testing::HasSubstr;
 using testing::Not;
-
-/// The text between `begin` and the next `end`.
-std::string between(const std::string& text, std::string_view begin, std::string_view end) {
-  const size_t start = text.find(begin);
-  if (start == std::string::npos) return "";
-  const size_t from = start + begin.size();
-  return text.substr(from, text.find(end, from) - from);
-}
-
-size_t count(std::string_view text, std::string_view part) {
-  size_t found = 0;
-  for (size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + 1)) {
-    ++found;
-  }
-  return found;
-}
-
-Json json_in(const std::string& page) {
-  return Json::parse(
-      between(page, "<script type=\"application/json\" id=\"attention\">", "</script>"));
-}
 
 TEST(AttentionPage, EmbedsReportAsJson) {
   const AttentionReport report = test::causal_report({"the", "cat", "sat"}, 2, 3);

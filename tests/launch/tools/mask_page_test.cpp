@@ -4,19 +4,15 @@
 #include <gtest/gtest.h>
 
 #include "models/architecture.h"
+#include "tests/support/page_text.h"
 
 namespace tessera {
 namespace {
 
+using test::count;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-
-size_t count(const std::string& text, const std::string& part) {
-  size_t found = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
-}
 
 MaskView view_of(ModelKind kind, int64_t window, const std::vector<int64_t>& documents) {
   ModelConfig config = preset(kind);

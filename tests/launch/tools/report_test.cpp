@@ -14,11 +14,14 @@
 #include "launch/tools/report/report_panels.h"
 #include "launch/tools/report/run_record.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/page_text.h"
 #include "tests/support/test_folder.h"
 
 namespace tessera {
 namespace {
 
+using test::count;
+using test::json_in;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -60,20 +63,6 @@ std::vector<int64_t> steps_of(const RunSeries& series) {
   std::vector<int64_t> steps;
   for (const RunPoint& point : series) steps.push_back(point.step);
   return steps;
-}
-
-size_t count(std::string_view text, std::string_view part) {
-  size_t found = 0;
-  for (size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + 1)) {
-    ++found;
-  }
-  return found;
-}
-
-Json json_in(const std::string& page) {
-  const std::string_view begin = "<script type=\"application/json\" id=\"report\">";
-  const size_t from = page.find(begin) + begin.size();
-  return Json::parse(page.substr(from, page.find("</script>", from) - from));
 }
 
 TEST(RunRecord, HasASeriesForEachKey) {
