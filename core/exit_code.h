@@ -35,9 +35,10 @@ class CodedError : public Error {
 };
 
 /// The exit code of a program that ends with this error.
-inline ExitCode exit_code_of(const std::exception& error) {
-  const auto* coded = dynamic_cast<const CodedError*>(&error);
-  return coded == nullptr ? ExitCode::failed : coded->exit_code();
-}
+ExitCode exit_code_of(const std::exception& error);
+
+/// What an error says, for the user: what() of Error, and words for the exceptions of libraries,
+/// such as std::bad_alloc.
+std::string message_of(const std::exception& error);
 
 }  // namespace tessera

@@ -17,7 +17,7 @@ bool holds(VerifyReport& report, Check&& check) {
     check();
     return true;
   } catch (const std::exception& error) {
-    report.problems.emplace_back(error.what());
+    report.problems.push_back(message_of(error));
     return false;
   }
 }

@@ -95,6 +95,11 @@ void add_status_command(CLI::App& app);
 ///     tessera report RUN... [--output FILE.html] [--watch [SECONDS]]
 void add_report_command(CLI::App& app);
 
+/// Adds `runs`, which lists runs:
+///
+///     tessera runs [FOLDER...] [--watch [SECONDS]]
+void add_runs_command(CLI::App& app);
+
 /// Adds `replay`, which computes a step of a run again and prints losses of its documents and norms
 /// of its layers, on the ranks started by mpirun:
 ///

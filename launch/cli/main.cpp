@@ -8,7 +8,7 @@
 #include "launch/cli/commands.h"
 #include "launch/cli/support/command_line.h"
 #include "launch/cli/support/process.h"
-#include "launch/support/files/bus_errors.h"
+#include "launch/support/files/known_mappings.h"
 #include "launch/support/text/terminal_text.h"
 
 namespace {
@@ -56,6 +56,7 @@ int main(int argc, char** argv) {
   tessera::add_verify_command(app);
   tessera::add_status_command(app);
   tessera::add_report_command(app);
+  tessera::add_runs_command(app);
   tessera::add_replay_command(app, exit_code);
   tessera::add_supervise_command(app, exit_code);
   tessera::add_config_command(app);
@@ -73,7 +74,7 @@ int main(int argc, char** argv) {
   } catch (const tessera::PrintedError& error) {
     return static_cast<int>(error.exit_code());
   } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", tessera::for_terminal(error.what()));
+    fmt::print(stderr, "error: {}\n", tessera::for_terminal(tessera::message_of(error)));
     return static_cast<int>(tessera::exit_code_of(error));
   }
   return exit_code;

@@ -55,7 +55,7 @@ RankError handled_error() {
   try {
     throw;
   } catch (const std::exception& exception) {
-    RankError error = {exception.what(), dynamic_cast<const PeerError*>(&exception) != nullptr,
+    RankError error = {message_of(exception), dynamic_cast<const PeerError*>(&exception) != nullptr,
                        exit_code_of(exception)};
     if (error.message.empty()) error.message = "an exception without a message";
     return error;

@@ -58,6 +58,8 @@ TEST_F(CliHang, NamesTheStoppedRankAndEnds) {
   const std::string named = outcome.output.substr(report, outcome.output.find("the other ranks"));
   EXPECT_NE(named.find(fmt::format("process {})", stopped)), std::string::npos) << named;
   EXPECT_EQ(named.find("  rank 2 (host "), named.find("  rank ")) << named;
+  const Outcome listed = run(tessera(kAlone, {"runs", path("run").string()}));
+  EXPECT_EQ(listed.count(" hung "), 1u) << listed.output;
   EXPECT_NE(named.find("its process is stopped (state T)"), std::string::npos) << named;
   EXPECT_NE(named.find("in step "), std::string::npos) << named;
   EXPECT_EQ(outcome.count(fmt::format("kill -CONT {}", stopped)), 1u) << outcome.output;

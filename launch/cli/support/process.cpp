@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "core/version.h"
-#include "launch/support/files/bus_errors.h"
+#include "launch/support/files/known_mappings.h"
 #include "launch/support/text/terminal_text.h"
 #include "parallel/communicators/exchange.h"
 #include "parallel/communicators/mpi/mpi_launch.h"
@@ -20,7 +20,7 @@
 namespace tessera {
 namespace {
 
-void print_error(const char* message) {
+void print_error(std::string_view message) {
   std::fflush(stdout);
   fmt::print(stderr, "error: {}\n", for_terminal(message));
 }
@@ -32,7 +32,7 @@ int run_alone(const Body& body) {
     const auto world = make_self_communicator();
     return static_cast<int>(body(*world));
   } catch (const std::exception& error) {
-    print_error(error.what());
+    print_error(message_of(error));
     return static_cast<int>(exit_code_of(error));
   }
 }
@@ -64,7 +64,7 @@ int run_under_mpi(const CommandLine& command_line, const Body& body) {
     std::this_thread::sleep_for(kPatience);
     mpi.abort(for_terminal(error.what()));
   } catch (const std::exception& error) {
-    mpi.abort(for_terminal(error.what()), exit_code_of(error));
+    mpi.abort(for_terminal(message_of(error)), exit_code_of(error));
   }
 }
 
@@ -92,7 +92,7 @@ int run_to_exit_code(const CommandLine& command_line, const Body& body) {
   try {
     return launched_by_mpi() ? run_under_mpi(command_line, body) : run_alone(body);
   } catch (const std::exception& error) {
-    print_error(error.what());
+    print_error(message_of(error));
     return static_cast<int>(exit_code_of(error));
   }
 }
@@ -108,7 +108,8 @@ void run_on_first_rank(const CommandLine& command_line, const std::function<void
     try {
       if (world.rank() == 0) body();
     } catch (const std::exception& exception) {
-      error = fmt::format("{}:{}", static_cast<int>(exit_code_of(exception)), exception.what());
+      error =
+          fmt::format("{}:{}", static_cast<int>(exit_code_of(exception)), message_of(exception));
     }
     error = broadcast_string(world, error, 0);
     if (error.empty()) return;

@@ -32,7 +32,7 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
     fail("{}: its {} bytes cannot be mapped: {}", path, size, system_message(errno));
   }
   bytes_ = {static_cast<const std::byte*>(data), size};
-  known_ = KnownMapping(path_, bytes_);
+  known_ = KnownMapping(path_, file.get(), bytes_);
 }
 
 MappedFile::~MappedFile() {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "launch/support/files/bus_errors.h"
+#include "launch/support/files/known_mappings.h"
 
 namespace tessera {
 

@@ -89,7 +89,8 @@ std::string describe_checkpoint(const std::filesystem::path& step_folder) {
   text += description_line("optimizer", count_text(manifest, kOptimizerKind));
   text += description_line("tokenizer", tokenizer_text(checkpoint));
   text += description_line("run", to_text(manifest.extra));
-  text += description_line("files", human_bytes(static_cast<size_t>(tensor_bytes(manifest))));
+  text += description_line("files", human_bytes(static_cast<size_t>(tensor_bytes(manifest))) +
+                                        "; their content was not read: tessera verify checks it");
   text += files_text(manifest);
   return text + parameters_text(manifest);
 }

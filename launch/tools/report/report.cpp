@@ -3,14 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <csignal>
 #include <cstdio>
-#include <thread>
 #include <utility>
 
 #include "core/error.h"
 #include "launch/config/load_config.h"
+#include "launch/support/end_signals.h"
 #include "launch/support/files/publish_file.h"
 #include "launch/support/text/terminal_text.h"
 #include "launch/support/text/utc_time.h"
@@ -23,28 +21,6 @@ namespace tessera {
 namespace {
 
 namespace fs = std::filesystem;
-
-volatile std::sig_atomic_t ask_to_end = 0;
-
-/// Ends the watching, instead of the process, during its lifetime.
-class EndSignals {
- public:
-  EndSignals() {
-    ask_to_end = 0;
-    interrupt_ = std::signal(SIGINT, [](int) { ask_to_end = 1; });
-    terminate_ = std::signal(SIGTERM, [](int) { ask_to_end = 1; });
-  }
-  ~EndSignals() {
-    std::signal(SIGINT, interrupt_);
-    std::signal(SIGTERM, terminate_);
-  }
-  EndSignals(const EndSignals&) = delete;
-  EndSignals& operator=(const EndSignals&) = delete;
-
- private:
-  using Handler = void (*)(int);
-  Handler interrupt_, terminate_;
-};
 
 /// The ranks of a run's last start, from its flight recorders; 0 if there are none.
 int64_t ranks_of(const fs::path& run) {
@@ -93,7 +69,7 @@ class Reporter {
                    : ": no run has steps left");
     std::fflush(stdout);
     std::string warned;
-    while (has_steps_left && wait()) {
+    while (has_steps_left && EndSignals::wait(static_cast<double>(*options_.watch_seconds))) {
       try {
         has_steps_left = write(/*may_reload=*/true);
         warned.clear();
@@ -108,16 +84,6 @@ class Reporter {
   const std::string& file() const { return file_; }
 
  private:
-  /// Returns false if a signal ends it.
-  bool wait() const {
-    const auto end =
-        std::chrono::steady_clock::now() + std::chrono::seconds(*options_.watch_seconds);
-    while (ask_to_end == 0 && std::chrono::steady_clock::now() < end) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
-    return ask_to_end == 0;
-  }
-
   /// Plans again only after the configuration has changed.
   const std::string& plan(const RunRecord& run, size_t index) {
     auto& [config, text] = plans_[index];

@@ -70,7 +70,7 @@ std::string text_at(const Json& line, const char* key) {
   return found != line.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-double number_of(const Json& value) {
+double double_of(const Json& value) {
   const double number = value.is_number() ? value.get<double>() : std::nan("");
   return std::abs(number) <= kLargestValue ? number : std::nan("");
 }
@@ -79,7 +79,7 @@ double number_of(const Json& value) {
 std::string shown(const Json& line, const char* key) {
   const auto found = line.find(key);
   if (found == line.end()) return "not known";
-  const double value = number_of(*found);
+  const double value = double_of(*found);
   return std::isnan(value) ? "not finite" : fmt::format("{:.4g}", value);
 }
 
@@ -124,7 +124,7 @@ class MetricsReader {
         continue;
       }
       if (evaluation) evaluation_keys_.insert(key);
-      record_.series[key].push_back({step, number_of(value)});
+      record_.series[key].push_back({step, double_of(value)});
     }
     if (line.contains("loss")) record_.last_step = std::max(record_.last_step, step);
     // A run that was continued knows of steps that it skipped before.
@@ -238,7 +238,7 @@ class JournalReader {
     if (start.end.empty()) start.end = text_at(line, "reason");
     if (start.end.empty()) start.end = "not known";
     const auto seconds = line.find("seconds");
-    if (seconds != line.end() && seconds->is_number()) start.seconds = number_of(*seconds);
+    if (seconds != line.end() && seconds->is_number()) start.seconds = double_of(*seconds);
     start.saved_step = integer_at(line, "step").value_or(0);
   }
 

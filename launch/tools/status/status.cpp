@@ -115,6 +115,18 @@ std::string headline(const std::string& run_dir, const std::vector<RankView>& vi
   return text + "\n";
 }
 
+/// Empty if the run has no flight recorders.
+std::vector<RankView> views_of(const fs::path& run_dir) {
+  const fs::path folder = flight_folder(run_dir);
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (!entry.path().filename().string().starts_with("rank_")) continue;
+    const int ranks = read_snapshot(entry.path()).ranks;
+    return view_ranks(folder.string(), ranks, host_name());
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string run_status(const std::string& run_dir, const std::vector<RankView>& views,
@@ -125,21 +137,62 @@ std::string run_status(const std::string& run_dir, const std::vector<RankView>& 
   return text;
 }
 
+std::string run_state(const std::vector<RankView>& views, int64_t now) {
+  const RankView* alive = nullptr;
+  const RankView* ended = nullptr;  // the one that says most about the end
+  for (const RankView& view : views) {
+    if (!view.ring) continue;
+    const Life life = life_of(view, now);
+    if (life == Life::silent) return "silent";
+    const RankView*& kept = life == Life::alive ? alive : ended;
+    // A rank that works says more than one that waits for it, and a cause more than a death.
+    const bool says_more =
+        kept == nullptr ||
+        (life == Life::alive ? kept->waits() && !view.waits() : view.ring->end > kept->ring->end);
+    if (says_more) kept = &view;
+  }
+  if (alive != nullptr) {
+    if (waits_long(views, now)) return "waiting";
+    switch (alive->ring->phase) {
+      case RunPhase::starting:
+        return "starting";
+      case RunPhase::training:
+        return "training";
+      case RunPhase::evaluating:
+        return "evaluating";
+      case RunPhase::saving:
+        return "saving";
+    }
+  }
+  if (ended == nullptr) return "not known";
+  const bool any_died = std::ranges::any_of(
+      views, [](const RankView& view) { return view.ring && view.ring->end == RankEnd::running; });
+  switch (ended->ring->end) {
+    case RankEnd::finished:
+      return any_died ? "died" : "ended in order";
+    case RankEnd::failed:
+      return "failed";
+    case RankEnd::hung:
+      return "hung";
+    case RankEnd::running:
+      break;
+  }
+  return "died";
+}
+
+std::string run_state(const fs::path& run_dir) {
+  const std::vector<RankView> views = views_of(run_dir);
+  return run_state(views, now_in_nanoseconds());
+}
+
 std::string run_status(const fs::path& run_dir) {
-  const fs::path folder = flight_folder(run_dir);
   require(fs::is_directory(run_dir), "{} is not a folder: pass the folder of a run",
           run_dir.string());
-  int ranks = 0;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (!entry.path().filename().string().starts_with("rank_")) continue;
-    ranks = read_snapshot(entry.path()).ranks;
-    break;
-  }
-  require(ranks > 0, "{} has no flight recorders: {} was not trained by this version of Tessera",
-          folder.string(), run_dir.string());
-  return run_status(run_dir.string(), view_ranks(folder.string(), ranks, host_name()),
-                    now_in_nanoseconds());
+  const std::vector<RankView> views = views_of(run_dir);
+  require(!views.empty(),
+          "{} has no flight recorders: {} was not trained by this version of Tessera",
+          flight_folder(run_dir).string(), run_dir.string());
+  return run_status(run_dir.string(), views, now_in_nanoseconds());
 }
 
 }  // namespace tessera

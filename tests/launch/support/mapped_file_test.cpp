@@ -44,5 +44,22 @@ TEST(MappedFile, NamesUnmappableFile) {
                         {folder / "pipe", "not a regular file"}));
 }
 
+// Bytes between the new end and the end of its page read as 0, without a bus error.
+TEST(MappedFile, TruncationIsFound) {
+  const TestFolder folder;
+  const std::string path = folder / "file";
+  write_file(path, "0123456789");
+  const MappedFile file(path);
+  EXPECT_NO_THROW(require_whole_mappings());
+  std::filesystem::resize_file(path, 4);
+  EXPECT_TRUE(names_all(error_of([] { require_whole_mappings(); }),
+                        {path, "has 4 bytes, but had 10 when it was opened"}));
+  // Another file under the name is none of the mapping's.
+  std::filesystem::remove(path);
+  EXPECT_NO_THROW(require_whole_mappings());
+  write_file(path, "0");
+  EXPECT_NO_THROW(require_whole_mappings());
+}
+
 }  // namespace
 }  // namespace tessera

@@ -1,5 +1,6 @@
-#include "launch/support/files/bus_errors.h"
+#include "launch/support/files/known_mappings.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <csignal>
 #include <mutex>
 
+#include "core/error.h"
 #include "core/exit_code.h"
 
 namespace tessera {
@@ -17,12 +19,15 @@ namespace {
 struct Mapping {
   std::atomic<const std::byte*> begin = nullptr;  ///< nullptr: none, or not yet whole
   size_t size = 0;
+  dev_t device = 0;
+  ino_t inode = 0;
   char path[1024] = {};
 };
 
 std::mutex table_mutex;  // of those who change the table
 std::array<Mapping, 1024> table;
 char who_it_is[64] = {};
+constexpr const char* kAdvice = "restore it, and replace files instead of changing them in place";
 
 /// A line of text that needs no memory of its own.
 class SignalLine {
@@ -63,9 +68,8 @@ void on_bus_error(int signal, siginfo_t* info, void*) {
     struct stat status = {};
     const bool is_there = ::stat(file.path, &status) == 0;
     if (is_there && static_cast<size_t>(status.st_size) < file.size) {
-      line
-          << ": has " << static_cast<size_t>(status.st_size) << " bytes, but had " << file.size
-          << " when it was opened: restore it, and replace files instead of changing them in place";
+      line << ": has " << static_cast<size_t>(status.st_size) << " bytes, but had " << file.size
+           << " when it was opened: " << kAdvice;
     } else {
       line << ": byte " << static_cast<size_t>(address - begin)
            << " cannot be read: the file was truncated for a while, or its disk has failed";
@@ -87,11 +91,29 @@ void explain_bus_errors(std::string_view who) {
   ::sigaction(SIGBUS, &action, nullptr);
 }
 
-KnownMapping::KnownMapping(const std::string& path, std::span<const std::byte> bytes) {
+void require_whole_mappings() {
+  const std::lock_guard lock(table_mutex);
+  for (const Mapping& file : table) {
+    if (file.begin.load() == nullptr) continue;
+    struct stat status = {};
+    if (::stat(file.path, &status) != 0) continue;  // deleted, but still mapped
+    if (status.st_dev != file.device || status.st_ino != file.inode) continue;
+    if (static_cast<size_t>(status.st_size) >= file.size) continue;
+    throw CodedError(fmt::format("{}: has {} bytes, but had {} when it was opened: {}", file.path,
+                                 status.st_size, file.size, kAdvice),
+                     ExitCode::data);
+  }
+}
+
+KnownMapping::KnownMapping(const std::string& path, int file, std::span<const std::byte> bytes) {
+  struct stat status = {};
+  if (::fstat(file, &status) != 0) return;
   const std::lock_guard lock(table_mutex);
   for (size_t i = 0; i < table.size(); ++i) {
     if (table[i].begin.load() != nullptr) continue;
     table[i].size = bytes.size();
+    table[i].device = status.st_dev;
+    table[i].inode = status.st_ino;
     table[i].path[path.copy(table[i].path, sizeof(table[i].path) - 1)] = '\0';
     table[i].begin.store(bytes.data(), std::memory_order_release);
     place_ = static_cast<int>(i);

@@ -1,0 +1,22 @@
+#pragma once
+
+namespace tessera {
+
+/// During its lifetime, SIGINT and SIGTERM end the waiting of a command that watches something,
+/// instead of the process. One at a time.
+class EndSignals {
+ public:
+  EndSignals();
+  ~EndSignals();
+  EndSignals(const EndSignals&) = delete;
+  EndSignals& operator=(const EndSignals&) = delete;
+
+  /// Waits. Returns false if a signal has arrived, and then at once.
+  static bool wait(double seconds);
+
+ private:
+  using Handler = void (*)(int);
+  Handler interrupt_, terminate_;
+};
+
+}  // namespace tessera
