@@ -45,26 +45,44 @@ void copy_place(const PlaceStack& places, std::array<char, kSize>& to) {
   to[end] = '\0';
 }
 
-FlightRing* map_ring(const std::filesystem::path& path) {
-  const std::string name = path.string();
-  const auto why = [](int error) { return std::generic_category().message(error); };
-  ::unlink(name.c_str());  // one of a run before, which a reader may still have open
-  const int file = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  require(file >= 0, "the flight recorder's file {} cannot be created: {}", name, why(errno));
-  // Without room on the disk, a later write to the memory would end the process.
-  const int full = ::posix_fallocate(file, 0, sizeof(FlightRing));
-  void* memory =
-      full != 0 ? MAP_FAILED
-                : ::mmap(nullptr, sizeof(FlightRing), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  const int error = full != 0 ? full : errno;
-  ::close(file);
-  if (memory == MAP_FAILED) {
-    ::unlink(name.c_str());
-    fail("the flight recorder's file {} of {} bytes cannot be created: {}", name,
+/// An open file.
+class RingFile {
+ public:
+  /// Makes a file with room for a ring, or replaces it.
+  explicit RingFile(std::string name) : name_(std::move(name)) {
+    ::unlink(name_.c_str());  // one of a run before, which a reader may still have open
+    file_ = ::open(name_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    require(file_ >= 0, "the flight recorder's file {} cannot be created: {}", name_, why(errno));
+    // Without room on the disk, a later write to the memory would end the process.
+    const int full = ::posix_fallocate(file_, 0, sizeof(FlightRing));
+    if (full != 0) give_up(full);
+  }
+  ~RingFile() { ::close(file_); }
+  RingFile(const RingFile&) = delete;
+  RingFile& operator=(const RingFile&) = delete;
+
+  int get() const { return file_; }
+
+  /// Maps it anywhere or, if `at` is a mapping, in its place.
+  void* map(void* at) const {
+    const int flags = at == nullptr ? MAP_SHARED : MAP_SHARED | MAP_FIXED;
+    void* memory = ::mmap(at, sizeof(FlightRing), PROT_READ | PROT_WRITE, flags, file_, 0);
+    if (memory == MAP_FAILED) give_up(errno);
+    return memory;
+  }
+
+  [[noreturn]] void give_up(int error) const {
+    ::unlink(name_.c_str());
+    fail("the flight recorder's file {} of {} bytes cannot be created: {}", name_,
          sizeof(FlightRing), why(error));
   }
-  return new (memory) FlightRing;
-}
+
+ private:
+  static std::string why(int error) { return std::generic_category().message(error); }
+
+  std::string name_;
+  int file_ = -1;
+};
 
 std::atomic<uint64_t> next_recorder{1};
 
@@ -94,7 +112,10 @@ uint64_t own_pid_namespace() {
 
 FlightRecorder::FlightRecorder(const std::filesystem::path& file, int rank, int ranks,
                                std::string_view host)
-    : ring_(map_ring(file)), id_(next_recorder++), exceptions_(std::uncaught_exceptions()) {
+    : file_(file), id_(next_recorder++), exceptions_(std::uncaught_exceptions()) {
+  const RingFile made(file.string());
+  remember(made.get());
+  ring_ = new (made.map(nullptr)) FlightRing;
   ring_->version = FlightRing::kVersion;
   ring_->bytes = sizeof(FlightRing);
   ring_->rank = rank;
@@ -106,6 +127,30 @@ FlightRecorder::FlightRecorder(const std::filesystem::path& file, int rank, int 
   ring_->heartbeat = ring_->started;
   copy_text(host, ring_->host);
   ring_->magic.store(FlightRing::kMagic, std::memory_order_release);
+}
+
+void FlightRecorder::remember(int file) {
+  struct stat found = {};
+  if (::fstat(file, &found) != 0) return;
+  device_ = found.st_dev;
+  inode_ = found.st_ino;
+}
+
+void FlightRecorder::restore_file() {
+  struct stat found = {};
+  if (::stat(file_.c_str(), &found) == 0 && found.st_dev == device_ && found.st_ino == inode_) {
+    return;
+  }
+  std::error_code ignored;  // the file cannot be made then, which says why
+  std::filesystem::create_directories(file_.parent_path(), ignored);
+  // Readers never see half of it.
+  const std::string name = (file_.parent_path() / ("." + file_.filename().string())).string();
+  const RingFile made(name);
+  const ssize_t written = ::pwrite(made.get(), ring_, sizeof(FlightRing), 0);
+  if (written != static_cast<ssize_t>(sizeof(FlightRing))) made.give_up(written < 0 ? errno : EIO);
+  if (::rename(name.c_str(), file_.c_str()) != 0) made.give_up(errno);
+  made.map(ring_);
+  remember(made.get());
 }
 
 FlightRecorder::~FlightRecorder() {

@@ -96,6 +96,10 @@ class FlightRecorder {
   FlightRecorder(const FlightRecorder&) = delete;
   FlightRecorder& operator=(const FlightRecorder&) = delete;
 
+  /// Makes the file again if it was removed; what was recorded stays. Throws if that fails; the
+  /// recorder then records into memory alone. Only for the thread that records.
+  void restore_file();
+
   /// The calling thread's recorder; null if it has none.
   static FlightRecorder* current() { return current_; }
 
@@ -176,11 +180,14 @@ class FlightRecorder {
   void end(RankEnd how, std::string_view last_words);
 
  private:
+  void remember(int file);
   FlightEntry& entry(uint64_t number) { return ring_->ring[number % FlightRing::kEntries]; }
 
   inline static constinit thread_local FlightRecorder* current_ = nullptr;
 
-  FlightRing* ring_;
+  std::filesystem::path file_;
+  uint64_t device_ = 0, inode_ = 0;  // of the file
+  FlightRing* ring_ = nullptr;
   uint64_t id_;
   bool in_call_ = false;
   int64_t waited_ = 0;

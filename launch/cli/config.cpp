@@ -9,6 +9,7 @@
 #include "launch/cli/commands.h"
 #include "launch/cli/support/command_line.h"
 #include "launch/cli/support/process.h"
+#include "launch/config/config_changes.h"
 #include "launch/config/load_config.h"
 #include "launch/config/validate.h"
 #include "launch/config/write_config.h"
@@ -19,10 +20,17 @@ namespace {
 
 struct ConfigOptions {
   std::string config;
+  std::string other;
   std::vector<std::string> overrides;
   int ranks = 0;
   bool markdown = false;
 };
+
+void print_differences(const RunConfig& config, const RunConfig& other) {
+  const std::vector<std::string> changes = config_changes(config, other);
+  for (const std::string& change : changes) fmt::print("{}\n", change);
+  if (changes.empty()) fmt::print("no key differs\n");
+}
 
 void print_config(const ConfigOptions& options) {
   if (options.markdown) {
@@ -31,6 +39,7 @@ void print_config(const ConfigOptions& options) {
   }
   require(!options.config.empty(), "config: give a YAML file, or --markdown");
   const RunConfig config = load_config(options.config, options.overrides);
+  if (!options.other.empty()) return print_differences(config, load_config(options.other));
   if (options.ranks == 0) {
     fmt::print("{}", to_yaml(config));
     return;
@@ -55,6 +64,11 @@ void add_config_command(CLI::App& app) {
                    "Also derive its automatic keys from the data and check it for this number of "
                    "ranks")
       ->check(whole_number_from(1));
+  command
+      ->add_option("--diff", options->other,
+                   "Print only the keys whose values differ in this YAML file, and both values; "
+                   "--set applies to CONFIG")
+      ->type_name("OTHER");
   command->add_flag("--markdown", options->markdown, "Print a Markdown reference of all keys");
   command->callback([command, options] {
     run_on_first_rank(command_line_of(*command), [&] { print_config(*options); });

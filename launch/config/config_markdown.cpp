@@ -32,6 +32,15 @@ changed; it chooses `batch.micro` again only if the old one does not divide a da
 
     ... --set optimizer.lr=0.001 --set "optimizer.betas=[0.9, 0.99]" --set data.eval=null
 
+A file may include others, relative to its own folder, one or a list of them. They are read first, and the keys of the
+file win:
+
+    include: ../base.yaml
+    optimizer: {{lr: 0.002}}
+
+`tessera config A.yaml --diff B.yaml` prints the keys that differ and both values. Variables of the environment are not
+replaced; `${{` is an error.
+
 At start-up, all ranks compare their version, command line, resolved configuration, tokenizer and data (sizes and a
 sampled checksum of each dataset). If they differ, no rank starts, and the error names the key, the values and the
 ranks:

@@ -3,18 +3,25 @@
 #include <algorithm>
 #include <any>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "core/error.h"
 #include "launch/config/key_reader.h"
 #include "launch/config/schema_list.h"
 #include "launch/config/values/config_issues.h"
+#include "launch/support/text/json.h"
 #include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
 
 namespace tessera {
 namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kInclude = "include";
 
 /// Visits the keys of a model and collects the values of those whose default depends on its kind.
 struct PresetValues {
@@ -48,14 +55,25 @@ class Loader {
   /// Starts from a complete configuration: each source changes its own keys alone.
   explicit Loader(RunConfig config) : config_(std::move(config)), is_complete_(true) {}
 
-  void read_file(const SourceText& source) {
-    const ConfigValue root = read_yaml(source);
+  /// `file` is the path of the source; without it, as for a text that is no file, the source may
+  /// include none.
+  void read_file(const SourceText& source, const std::optional<fs::path>& file) {
+    ConfigValue root = read_yaml(source);
     require(root.kind != ConfigValue::Kind::null,
             "{}: the configuration is empty; docs/configuration.md lists its keys", source.name);
     require(root.kind == ConfigValue::Kind::map,
             "{}: a configuration is a map of sections, as in 'run:' and below it '  dir: runs/a'",
             source.at(root.position));
-    read(source, root);
+    std::optional<ConfigValue> included = take_key(root, kInclude);
+    if (included && !file) {
+      issues_.add(source, included->position, "only a file can include others");
+    } else if (included) {
+      including_.push_back(fs::weakly_canonical(*file));
+      if (included->kind != ConfigValue::Kind::list) included = list_of(*std::move(included));
+      for (const ConfigValue& name : included->items) include(source, name, *file);
+      including_.pop_back();
+    }
+    if (!root.keys.empty() || !included) read(source, root);
   }
 
   void read_override(const std::string& text) {
@@ -111,7 +129,60 @@ class Loader {
   }
 
  private:
+  /// Reads the file that `name`, in the file at `path`, includes.
+  void include(const SourceText& source, const ConfigValue& name, const fs::path& path) {
+    if (name.kind != ConfigValue::Kind::scalar || name.text.empty()) {
+      issues_.add(source, name.position,
+                  "include must be a file, or a list of files, relative to this one's folder");
+      return;
+    }
+    const fs::path file = path.parent_path() / name.text;
+    const fs::path real = fs::weakly_canonical(file);
+    if (std::ranges::find(including_, real) != including_.end()) {
+      issues_.add(source, name.position, fmt::format("{} includes itself", quote(file.string())));
+      return;
+    }
+    try {
+      read_file(read_config_file(file), file);
+    } catch (const Error& error) {
+      issues_.add(source, name.position, fmt::format("included here: {}", error.what()));
+    }
+  }
+
+  /// Removes a key from a map and returns its value.
+  static std::optional<ConfigValue> take_key(ConfigValue& map, std::string_view key) {
+    for (size_t i = 0; i < map.keys.size(); ++i) {
+      if (map.keys[i].text != key) continue;
+      ConfigValue value = std::move(map.items[i]);
+      value.position = map.keys[i].position;
+      map.keys.erase(map.keys.begin() + static_cast<std::ptrdiff_t>(i));
+      map.items.erase(map.items.begin() + static_cast<std::ptrdiff_t>(i));
+      return value;
+    }
+    return std::nullopt;
+  }
+
+  static ConfigValue list_of(ConfigValue value) {
+    ConfigValue list;
+    list.kind = ConfigValue::Kind::list;
+    list.items.push_back(std::move(value));
+    return list;
+  }
+
+  /// A configuration must not depend on the environment of a rank.
+  void refuse_variables(const SourceText& source, const ConfigValue& value) {
+    const size_t begin = value.text.find("${");
+    if (value.kind == ConfigValue::Kind::scalar && begin != std::string::npos) {
+      issues_.add(source, value.position,
+                  fmt::format("{}: variables of the environment are not replaced: write the value, "
+                              "or let the shell replace it, as in --set \"run.dir=$HOME/run\"",
+                              quote(value.text)));
+    }
+    for (const ConfigValue& item : value.items) refuse_variables(source, item);
+  }
+
   void read(const SourceText& source, const ConfigValue& root) {
+    refuse_variables(source, root);
     SectionReader reader(source, root, issues_, given_);
     describe(config_, reader);
     reader.report_unknown();
@@ -141,11 +212,13 @@ class Loader {
   bool is_complete_ = false;
   ConfigIssues issues_;
   std::set<std::string> given_;
+  std::vector<fs::path> including_;  // the files that are being read, outermost first
 };
 
-RunConfig load(const SourceText& file, std::span<const std::string> overrides) {
+RunConfig load(const SourceText& file, const std::optional<fs::path>& path,
+               std::span<const std::string> overrides) {
   Loader loader;
-  loader.read_file(file);
+  loader.read_file(file, path);
   for (const std::string& text : overrides) loader.read_override(text);
   loader.require_keys(file);
   RunConfig config = loader.finish();
@@ -159,12 +232,12 @@ RunConfig load(const SourceText& file, std::span<const std::string> overrides) {
 
 RunConfig load_config(const std::filesystem::path& path, std::span<const std::string> overrides) {
   return with_exit_code(ExitCode::configuration,
-                        [&] { return load(read_config_file(path), overrides); });
+                        [&] { return load(read_config_file(path), path, overrides); });
 }
 
 RunConfig parse_config(std::string_view name, std::string_view yaml,
                        std::span<const std::string> overrides) {
-  return load(SourceText{std::string(name), std::string(yaml)}, overrides);
+  return load(SourceText{std::string(name), std::string(yaml)}, std::nullopt, overrides);
 }
 
 RunConfig load_overrides(std::span<const std::string> overrides) {

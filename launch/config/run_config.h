@@ -121,6 +121,7 @@ struct OptimizerSection {
 struct EvalSection {
   int64_t interval = 0;  ///< in steps; 0 is never
   int64_t batches = 20;  ///< of batch.global sequences each
+  int64_t patience = 0;  ///< evaluations without a better one before the run ends; 0 is no limit
 
   bool operator==(const EvalSection&) const = default;
 };
@@ -128,9 +129,11 @@ struct EvalSection {
 struct CheckpointSection {
   int64_t interval = 0;  ///< in steps; 0 is only at the end
   int64_t keep = 0;      ///< number of newest ones to keep; 0 is all
+  bool keep_best = false;
   bool background = true;
   ResumeMode resume = ResumeMode::automatic;
   std::optional<std::string> from;  ///< a run or one of its steps
+  bool from_state = false;          ///< of `from`: everything, not only the weights
 
   bool operator==(const CheckpointSection&) const = default;
 };

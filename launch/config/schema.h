@@ -601,6 +601,9 @@ void describe(Section& eval, auto& field) {
         "them.");
   field("batches", eval.batches, IntegerIn{1, kMaxSteps},
         "Batches of `batch.global` sequences that an evaluation averages over.");
+  field("patience", eval.patience, IntegerIn{0, kMaxSteps},
+        "Early stopping: the run saves and ends after this many evaluations in a row without a "
+        "lower loss than the lowest so far. 0 never ends it.");
 }
 
 template <MaybeConst<CheckpointSection> Section>
@@ -610,6 +613,9 @@ void describe(Section& checkpoint, auto& field) {
         "end.");
   field("keep", checkpoint.keep, IntegerIn{0, kMaxSteps},
         "Number of newest checkpoints to keep; older ones are deleted. 0 keeps all.");
+  field("keep_best", checkpoint.keep_best, TrueOrFalse{},
+        "With `keep`: whether to keep the checkpoint of the evaluation with the lowest loss, too. "
+        "`eval.interval` must be a multiple of `interval`, so that each evaluation has one.");
   field("background", checkpoint.background, TrueOrFalse{},
         "Whether to write checkpoints while training continues. Steps then wait only for a copy of "
         "what this rank writes: 12 bytes of host memory per parameter, shared by the data ranks. "
@@ -623,7 +629,11 @@ void describe(Section& checkpoint, auto& field) {
         "`never`, or `required`, which is an error without one.");
   field("from", checkpoint.from, OrNull<Text>{},
         "Folder of a run, or of one of its checkpoints, to load initial weights from if `run.dir` "
-        "has no checkpoint. The step count, optimizer and data order start fresh.");
+        "has no checkpoint. The step count, optimizer and data order start fresh, unless "
+        "`from_state` is true.");
+  field("from_state", checkpoint.from_state, TrueOrFalse{},
+        "With `from`: whether to continue its run from there in this `run.dir`, with its optimizer "
+        "state, step count and position in the data, as when a learning-rate decay branches off.");
 }
 
 template <MaybeConst<LogSection> Section>

@@ -142,6 +142,28 @@ void check_data(const RunConfig& config) {
           config.eval.interval);
 }
 
+void check_evaluations(const RunConfig& config) {
+  const int64_t interval = config.eval.interval;
+  const CheckpointSection& checkpoint = config.checkpoint;
+  require(config.eval.patience == 0 || interval > 0,
+          "eval.patience is {}, but eval.interval is 0, so nothing is evaluated: set eval.interval "
+          "to a number of steps, or eval.patience to 0",
+          config.eval.patience);
+  require(!checkpoint.keep_best || checkpoint.keep > 0,
+          "checkpoint.keep_best is true, but checkpoint.keep is 0, which keeps all checkpoints: "
+          "set keep to a number, or keep_best to false");
+  require(!checkpoint.keep_best ||
+              (interval > 0 && checkpoint.interval > 0 && interval % checkpoint.interval == 0),
+          "checkpoint.keep_best is true, but eval.interval is {} and checkpoint.interval is {}: "
+          "evaluations need a checkpoint each, so make eval.interval a multiple of "
+          "checkpoint.interval",
+          interval, checkpoint.interval);
+  require(
+      !checkpoint.from_state || checkpoint.from,
+      "checkpoint.from_state is true, but checkpoint.from is null: set it to the run, or to one "
+      "of its checkpoints, to continue");
+}
+
 void check_schedule(const RunConfig& config) {
   const OptimizerSection& optimizer = config.optimizer;
   require(optimizer.min_lr <= optimizer.lr,
@@ -247,6 +269,7 @@ void validate(const RunConfig& config, int world_size) {
   const std::vector<BrokenRule> broken = broken_layout_rules(config, world_size);
   if (!broken.empty()) throw Error(broken.front().message);
   check_data(config);
+  check_evaluations(config);
   check_schedule(config);
   check_bad_steps(config);
   check_backend(config);

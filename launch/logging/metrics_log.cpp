@@ -1,6 +1,7 @@
 #include "launch/logging/metrics_log.h"
 
 #include <fstream>
+#include <limits>
 #include <string>
 
 #include "core/error.h"
@@ -143,10 +144,13 @@ std::optional<std::string> MetricsLog::problem() {
   return problem;
 }
 
-bool has_evaluation(const std::filesystem::path& run_dir, int64_t step) {
-  bool found = false;
-  for_each_line(run_dir / "metrics.jsonl", [&](const std::string&, const Json& json, int64_t at) {
-    if (at == step && json.contains("eval_loss")) found = true;
+std::vector<LoggedEvaluation> logged_evaluations(const std::filesystem::path& run_dir) {
+  std::vector<LoggedEvaluation> found;
+  for_each_line(run_dir / "metrics.jsonl", [&](const std::string&, const Json& json, int64_t step) {
+    const auto loss = json.find("eval_loss");
+    if (loss == json.end()) return;
+    constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+    found.push_back({step, loss->is_number() ? loss->get<double>() : kNan});
   });
   return found;
 }

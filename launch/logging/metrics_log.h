@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "launch/logging/console.h"
 #include "launch/logging/tensorboard_log.h"
@@ -59,7 +61,13 @@ class MetricsLog {
   std::optional<TensorBoardLog> tensorboard_;
 };
 
-/// Whether RUN/metrics.jsonl has the results of an evaluation after `step`.
-bool has_evaluation(const std::filesystem::path& run_dir, int64_t step);
+/// An evaluation in RUN/metrics.jsonl.
+struct LoggedEvaluation {
+  int64_t step = 0;
+  double loss = 0.0;
+};
+
+/// Returns the evaluations in RUN/metrics.jsonl, in its order.
+std::vector<LoggedEvaluation> logged_evaluations(const std::filesystem::path& run_dir);
 
 }  // namespace tessera

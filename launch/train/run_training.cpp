@@ -111,11 +111,13 @@ ExitCode run_training(const TrainOptions& options, Communicator& world) {
   if (const auto tuned = trainer->tune_products()) console.line("products   " + *tuned);
   console.line(start_or_resume(config, *trainer, world,
                                [&](const std::string& skipped) { console.warning(skipped); }));
-  const auto reason = why_nothing_to_do(config, options, trainer->steps_done());
-  if (reason &&
-      !owes_evaluation(config, trainer->steps_done(), last_step(config, options), world)) {
-    console.line(*reason);
-    return ExitCode::finished;
+  if (const auto reason = why_nothing_to_do(config, options, trainer->steps_done())) {
+    const int64_t step = trainer->steps_done();
+    const auto history = EvaluationHistory::load(config.run.dir, step, world);
+    if (!owes_evaluation(config, step, last_step(config, options), history)) {
+      console.line(*reason);
+      return ExitCode::finished;
+    }
   }
   // Not before: a start that is refused leaves the recorders of the last one as they are.
   ExitCode end = ExitCode::finished;

@@ -397,6 +397,7 @@ SaveRequest Trainer::save_request(const SaveObserver& observer) {
   }
   request.tensors = local_tensors(store_);
   request.keep = narrow<int>(config_.checkpoint.keep);
+  request.best = best_step_;
   request.observer = observer;
   return request;
 }

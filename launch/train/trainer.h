@@ -95,6 +95,8 @@ class Trainer : private MicroBatchSource {
   /// result().
   Evaluation evaluate();
 
+  /// From now on, saves keep the checkpoint of this step besides the newest ones.
+  void keep_checkpoint(std::optional<int64_t> step) { best_step_ = step; }
   /// Saves a checkpoint. Throws like result(); nothing is saved then.
   SavedCheckpoint save(const SaveObserver& observer = {});
 
@@ -193,6 +195,7 @@ class Trainer : private MicroBatchSource {
   int64_t steps_done_ = 0;
   int64_t samples_ = 0;  // the position in the global order of samples
   int64_t tokens_ = 0;
+  std::optional<int64_t> best_step_;
   int64_t rollbacks_ = 0;
   std::optional<ReplicaCheck> replica_check_;  // with train.check_replicas_interval
   int64_t replicas_checked_at_ = -1;           // step

@@ -13,6 +13,7 @@
 #include "launch/checkpoint/find.h"
 #include "launch/config/config_changes.h"
 #include "launch/config/load_config.h"
+#include "launch/support/files/known_mappings.h"
 #include "launch/train/start/start.h"
 #include "parallel/communicators/exchange.h"
 
@@ -30,10 +31,9 @@ bool evaluates_after(const RunConfig& config, int64_t step, int64_t last_step) {
 }  // namespace
 
 bool owes_evaluation(const RunConfig& config, int64_t step, int64_t last_step,
-                     Communicator& world) {
-  if (step == 0 || step > last_step || !evaluates_after(config, step, last_step)) return false;
-  const bool has = world.rank() == 0 && has_evaluation(config.run.dir, step);
-  return broadcast_string(world, has ? "has" : "owes", 0) == "owes";
+                     const EvaluationHistory& history) {
+  return step > 0 && step <= last_step && evaluates_after(config, step, last_step) &&
+         !history.has(step);
 }
 
 TrainingLoop::TrainingLoop(const RunConfig& config, const KeyOrigins& origins, int64_t last_step,
@@ -86,6 +86,9 @@ void TrainingLoop::keep_run_folder() {
         "of step {}; earlier checkpoints and metrics are lost",
         config_.run.dir, trainer_.steps_done()));
   });
+  all_or_none(world_, [] {
+    if (FlightRecorder* recorder = FlightRecorder::current()) recorder->restore_file();
+  });
 }
 
 ExitCode TrainingLoop::run() {
@@ -106,7 +109,9 @@ ExitCode TrainingLoop::run_steps() {
   if (FlightRecorder* recorder = FlightRecorder::current()) {
     recorder->set_phase(RunPhase::training);
   }
-  if (owes_evaluation(config_, trainer_.steps_done(), last_step_, world_)) evaluate();
+  history_ = EvaluationHistory::load(config_.run.dir, trainer_.steps_done(), world_);
+  if (owes_evaluation(config_, trainer_.steps_done(), last_step_, history_)) evaluate();
+  if (patience_is_over()) end_early(/*is_saved=*/true);
   for (;;) {
     try {
       return run_steps_until_failure(signal);
@@ -141,6 +146,7 @@ void TrainingLoop::roll_back(const SharedError& error) {
       "Rollback {} of at most {} (train.max_rollbacks){}",
       failed.what, step, trainer_.rollbacks(), config_.train.max_rollbacks,
       failed.text.empty() ? "" : ". " + failed.text));
+  history_ = EvaluationHistory::load(config_.run.dir, step, world_);
   log_saved(trainer_.save());
   all_or_none(world_, [&] {
     if (!metrics_) return;
@@ -150,7 +156,7 @@ void TrainingLoop::roll_back(const SharedError& error) {
 }
 
 ExitCode TrainingLoop::run_steps_until_failure(const StopSignal& signal) {
-  while (trainer_.steps_done() < last_step_) {
+  while (trainer_.steps_done() < last_step_ && !patience_is_over()) {
     take_step();
     const int64_t step = trainer_.steps_done();
     const bool evaluates = evaluates_after(config_, step, last_step_);
@@ -165,7 +171,7 @@ ExitCode TrainingLoop::run_steps_until_failure(const StopSignal& signal) {
     if (saves) {
       save(ends);
     } else if (trainer_.saving()) {
-      if (const auto saved = trainer_.poll_save()) log_saved(*saved);
+      poll_save();
     }
     if (const std::string line = timeline_.write_if_whole(ends); !line.empty()) {
       console_.line(line);
@@ -175,6 +181,7 @@ ExitCode TrainingLoop::run_steps_until_failure(const StopSignal& signal) {
       return report_stop(stop);
     }
     if (evaluates) evaluate();
+    if (!ends && patience_is_over()) end_early(/*is_saved=*/saves);
   }
   require_metrics();
   return ExitCode::finished;
@@ -275,18 +282,44 @@ void TrainingLoop::evaluate() {
   const auto start = WalltimeLimit::Clock::now();
   const Evaluation found = trainer_.evaluate();
   walltime_.add_evaluation(WalltimeLimit::Clock::now() - start);
+  history_.add({trainer_.steps_done(), found.losses.total()});
   console_.evaluation(trainer_.steps_done(), found);
   if (metrics_) metrics_->evaluation(trainer_.steps_done(), found);
+}
+
+bool TrainingLoop::patience_is_over() const {
+  return config_.eval.patience > 0 && history_.since_best() >= config_.eval.patience;
+}
+
+void TrainingLoop::end_early(bool is_saved) {
+  if (trainer_.saving()) finish_save();
+  if (!is_saved) save(/*run_ends=*/true);
+  console_.line(fmt::format(
+      "the run ends after step {}: the last {} evaluations were no better than that of step {} "
+      "(eval.patience is {})",
+      trainer_.steps_done(), history_.since_best(), *history_.best_step(), config_.eval.patience));
 }
 
 void TrainingLoop::save(bool run_ends) {
   const PhaseScope phase(RunPhase::saving);
   if (trainer_.saving()) finish_earlier_save(run_ends);
+  all_or_none(world_, require_whole_mappings);
   keep_run_folder();
+  if (config_.checkpoint.keep_best) trainer_.keep_checkpoint(history_.best_step());
   if (run_ends || !config_.checkpoint.background) {
     log_saved(trainer_.save());
   } else {
     trainer_.begin_save();
+  }
+}
+
+void TrainingLoop::poll_save() {
+  try {
+    if (const auto saved = trainer_.poll_save()) log_saved(*saved);
+  } catch (const SharedError& error) {
+    if (!folder_is_gone()) throw;
+    console_.warning(error.what());
+    save(/*run_ends=*/false);
   }
 }
 
@@ -295,9 +328,15 @@ void TrainingLoop::finish_earlier_save(bool run_ends) {
   try {
     finish_save();
   } catch (const SharedError& error) {
-    if (!run_ends) throw;
+    if (!run_ends && !folder_is_gone()) throw;
     console_.warning(error.what());
   }
+}
+
+bool TrainingLoop::folder_is_gone() {
+  bool is_gone = false;
+  all_or_none(world_, [&] { is_gone = lock_ && lock_->find() == RunLock::Found::nothing; });
+  return broadcast_string(world_, is_gone ? "gone" : "", 0) == "gone";
 }
 
 void TrainingLoop::finish_save() {
@@ -315,7 +354,7 @@ void TrainingLoop::finish_save_after_error() {
   try {
     finish_save();
   } catch (const std::exception& error) {
-    console_.warning(error.what());
+    console_.warning(message_of(error));
   }
 }
 

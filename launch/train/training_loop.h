@@ -10,6 +10,7 @@
 #include "launch/logging/console.h"
 #include "launch/logging/metrics_log.h"
 #include "launch/logging/step_timeline.h"
+#include "launch/train/evaluation_history.h"
 #include "launch/train/start/run_lock.h"
 #include "launch/train/start/stop_signal.h"
 #include "launch/train/straggler_watch.h"
@@ -20,9 +21,10 @@
 
 namespace tessera {
 
-/// Whether the evaluation after `step`, from which the run starts, is missing in RUN/metrics.jsonl:
-/// the run was ended after saving the step and before evaluating. Collective.
-bool owes_evaluation(const RunConfig& config, int64_t step, int64_t last_step, Communicator& world);
+/// Whether the evaluation after `step`, from which the run starts, is missing in `history`: the run
+/// was ended after saving the step and before evaluating.
+bool owes_evaluation(const RunConfig& config, int64_t step, int64_t last_step,
+                     const EvaluationHistory& history);
 
 /// The loop of a run on one rank, from the trainer's first step to `last_step`: steps, and between
 /// them logging, checkpoints and evaluations when they are due.
@@ -59,13 +61,21 @@ class TrainingLoop {
   void check_metrics();
   void log_result(const StepResult& result, bool line_is_due);
   void evaluate();
+  /// Whether eval.patience evaluations in a row were no better than the best before them.
+  bool patience_is_over() const;
+  /// Saves, unless this step `is_saved`, and says why the run ends.
+  void end_early(bool is_saved);
   /// Makes run.dir again if it was removed. Throws if another folder is in its place. Collective.
   void keep_run_folder();
   void open_run_folder();
   void open_metrics();
   /// Saves in the background unless the run ends, when no steps are left to overlap with.
   void save(bool run_ends);
+  /// If run.dir was removed during the save, begins another one.
+  void poll_save();
   void finish_earlier_save(bool run_ends);
+  /// Whether run.dir was removed. Collective.
+  bool folder_is_gone();
   void finish_save();
   void finish_save_after_error();
   void log_saved(const SavedCheckpoint& saved);
@@ -78,6 +88,7 @@ class TrainingLoop {
   int64_t last_step_;
   std::optional<RunLock>& lock_;         // on rank 0
   std::unique_ptr<MetricsLog> metrics_;  // on rank 0
+  EvaluationHistory history_;
   StepTimeline timeline_;
   StepClock clock_;
   WalltimeLimit walltime_;

@@ -69,6 +69,40 @@ TEST_F(CliCheckpoints, ReportsSkippedTruncatedCheckpoint) {
   EXPECT_EQ(resumed.count("warning: step_00000006: damaged"), 1u) << resumed.output;
 }
 
+// With a learning rate of 0, no evaluation is better than the first one.
+TEST_F(CliCheckpoints, KeepsTheBestAndEndsEarly) {
+  const Arguments overrides = {"optimizer.lr=0",    "data.eval=" + dataset(),
+                               "eval.interval=2",   "eval.batches=1",
+                               "eval.patience=3",   "checkpoint.interval=2",
+                               "checkpoint.keep=1", "checkpoint.keep_best=true"};
+  const std::string why =
+      "the run ends after step 8: the last 3 evaluations were no better than that of step 2";
+  for (const char* start : {"first", "again"}) {
+    const Outcome outcome = run_train(2, "run", overrides);
+    expect_success(outcome);
+    EXPECT_EQ(outcome.count(why), 1u) << start << outcome.output;
+    EXPECT_EQ(checkpoints("run"), (std::vector<std::string>{"step_00000002", "step_00000008"}));
+  }
+}
+
+// As a decay branches off a run with a constant learning rate.
+TEST_F(CliCheckpoints, BranchesOffWithAllState) {
+  expect_success(run_train(2, "trunk", {"checkpoint.interval=5"}));
+  const std::string from = (path("trunk") / "checkpoints/step_00000010").string();
+  const Arguments branch = {"checkpoint.from=" + from, "checkpoint.from_state=true"};
+  const Outcome outcome = run_train(kAlone, "branch", branch);
+  expect_success(outcome);
+  EXPECT_EQ(outcome.count("continues the run of " + from + " (step 10, "), 1u) << outcome.output;
+  std::map<int64_t, double> rest = losses("trunk");
+  rest.erase(rest.begin(), rest.upper_bound(10));
+  expect_near(losses("branch"), rest);
+  const Outcome again = run_train(kAlone, "branch", branch);
+  EXPECT_EQ(again.count("resumed from " + (path("branch") / "checkpoints").string()), 1u)
+      << again.output;
+  expect_refused(run(tessera(kAlone, {"replay", path("branch").string(), "--step", "7"})),
+                 {"the run began with step 11", from});
+}
+
 TEST_F(CliCheckpoints, OverwritesNothingWhenAllAreDamaged) {
   train_a_while();
   damage(step(3));

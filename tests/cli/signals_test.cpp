@@ -184,6 +184,8 @@ TEST_F(CliSignals, SavesIntoFolderThatWasRemoved) {
   EXPECT_EQ(outcome.count("was removed while the run was using it"), 1u) << outcome.output;
   ASSERT_EQ(checkpoints("run").size(), 1u);
   expect_intact_checkpoints();
+  const Outcome status = run(tessera(kAlone, {"status", path("run").string()}));
+  EXPECT_EQ(status.count("ended in order"), 2u) << status.output;
 }
 
 TEST_F(CliSignals, SavesNothingIntoFolderOfOthers) {

@@ -30,6 +30,29 @@ Tensor ones(std::vector<float>& values) {
   return {values.data(), {static_cast<int64_t>(values.size())}, DType::f32, kCpu};
 }
 
+TEST(FlightRecorder, KeepsItsRecordsWhenItsFolderIsRemoved) {
+  const TestFolder folder;
+  const auto run = folder.path() / "run";
+  const auto file = flight_file(run, 0);
+  std::filesystem::create_directories(run);
+  FlightRecorder recorder(file, 0, 1, "here");
+  const int group = recorder.add_group("data", 0, 1, 1, 0);
+  recorder.end(recorder.start(group, "all_reduce", "gradients", 8));
+  const auto before = std::filesystem::last_write_time(file);
+  recorder.restore_file();  // nothing to do
+  EXPECT_EQ(std::filesystem::last_write_time(file), before);
+  std::filesystem::remove_all(run);
+  recorder.restore_file();
+  recorder.begin_step(9);
+  recorder.end(recorder.start(group, "broadcast", "weights", 8));
+  const RankSnapshot rank = read_snapshot(file);
+  EXPECT_EQ(rank.step, 9);
+  ASSERT_EQ(rank.calls.size(), 2u);
+  EXPECT_EQ(rank.calls[0].kind, "all_reduce");
+  EXPECT_EQ(rank.calls[1].kind, "broadcast");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(run), {}), 1);
+}
+
 TEST(FlightRecorder, RecordsCollectivesOfThreadRanks) {
   const TestFolder folder;
   run_thread_ranks(4, [&](Communicator& world) {

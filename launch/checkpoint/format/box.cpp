@@ -127,14 +127,20 @@ int dim_with_most_cuts(const std::vector<Box>& boxes, int rank) {
   return best;
 }
 
+// Slices of real layouts need a few comparisons each; a hostile file's could need their square.
+constexpr int64_t kMostPairs = int64_t{1} << 24;
+
 void require_disjoint(std::vector<Box> boxes, int rank, const std::string& tensor) {
   if (rank == 0) return;
+  int64_t pairs = 0;
   const int dim = dim_with_most_cuts(boxes, rank);
   std::sort(boxes.begin(), boxes.end(),
             [&](const Box& a, const Box& b) { return a.offset[dim] < b.offset[dim]; });
   for (size_t i = 0; i < boxes.size(); ++i) {
     for (size_t j = i + 1; j < boxes.size(); ++j) {
       if (boxes[j].offset[dim] >= boxes[i].range(dim).end) break;
+      require(++pairs <= kMostPairs, "{}: its {} slices lie too irregularly to be checked", tensor,
+              boxes.size());
       require(!intersect(boxes[i], boxes[j]), "{}: the slices {} and {} overlap", tensor,
               to_string(boxes[i]), to_string(boxes[j]));
     }

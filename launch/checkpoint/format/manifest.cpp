@@ -187,6 +187,9 @@ Manifest parse_manifest(std::string_view text, const std::string& source) {
   manifest.tessera_version = object.text("tessera_version");
   manifest.step = object.count("step");
   manifest.samples = object.count("samples");
+  require(manifest.step <= kMaxPosition && manifest.samples <= kMaxPosition,
+          "{}: step {} and {} samples: at most 2^62 are possible", source, manifest.step,
+          manifest.samples);
   manifest.model = object.object("model");
   manifest.extra = object.object("extra");
   parse_files(object.list("files"), source, manifest);

@@ -19,8 +19,10 @@ inline constexpr const char* kManifestName = "manifest.json";
 inline constexpr size_t kMaxManifestBytes = size_t{256} << 20;
 /// Larger attachments are refused.
 inline constexpr int64_t kMaxAttachmentBytes = int64_t{256} << 20;
-/// A tensor with more slices is refused.
-inline constexpr size_t kMaxSlices = 16384;
+/// A tensor with more slices is refused. With ZeRO-1, each data rank has up to 5 of a tensor.
+inline constexpr size_t kMaxSlices = size_t{1} << 20;
+/// A later step and a larger number of samples are refused, so that a run can add to them.
+inline constexpr int64_t kMaxPosition = int64_t{1} << 62;
 
 /// A tensor's kind. Each kind has its own files, so that weights can be read alone.
 inline constexpr const char* kModelKind = "model";

@@ -46,7 +46,12 @@ void BackgroundSave::begin(const SaveRequest& request, Clock::time_point since) 
       steps_->set_tensors(copies_.copy(steps_->plan(), world_.rank(), request.tensors));
       steps_->observe("after_copy");
     });
-    all_or_none(world_, [&] { start([this] { written_ = steps_->write(); }); });
+    all_or_none(world_, [&] {
+      start([this] {
+        steps_->add_checksums();
+        written_ = steps_->write();
+      });
+    });
   } catch (const SharedError& error) {
     fail_together(error);
   }

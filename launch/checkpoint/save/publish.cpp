@@ -23,7 +23,7 @@ void attempt(std::vector<std::string>& problems, Action&& action) {
   try {
     action();
   } catch (const std::exception& error) {
-    problems.emplace_back(error.what());
+    problems.push_back(message_of(error));
   }
 }
 
@@ -69,7 +69,8 @@ std::vector<std::string> clean_up_after_dead_saves(const fs::path& checkpoints) 
 }
 
 std::vector<std::string> prune_checkpoints(const fs::path& checkpoints, int64_t step, int keep,
-                                           const std::string& id, const SaveObserver& observer) {
+                                           std::optional<int64_t> best, const std::string& id,
+                                           const SaveObserver& observer) {
   std::vector<std::string> problems;
   int whole = 0;
   for (const StepFolder& folder : step_folders(checkpoints)) {
@@ -78,6 +79,7 @@ std::vector<std::string> prune_checkpoints(const fs::path& checkpoints, int64_t 
       if (looks_whole(folder.path)) ++whole;
       continue;
     }
+    if (folder.step == best) continue;
     attempt(problems, [&] {
       // Under a hidden name, a half-deleted folder cannot be mistaken for a checkpoint.
       const fs::path hidden = checkpoints / hidden_name(folder.step, HiddenKind::pruned, id);

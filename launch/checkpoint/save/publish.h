@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -26,11 +27,12 @@ std::optional<std::filesystem::path> name_checkpoint(const HiddenFolder& tempora
 /// one was replacing. Returns the problems.
 std::vector<std::string> clean_up_after_dead_saves(const std::filesystem::path& checkpoints);
 
-/// Deletes steps before `step`, except those among the newest `keep` intact ones, counting `step`
-/// as the first. Intact here means that the manifest is undamaged and every file exists with its
-/// size. Keeps later steps, which an earlier course of the run may have left. Returns the problems.
+/// Deletes steps before `step`, except `best` and those among the newest `keep` intact ones,
+/// counting `step` as the first. Intact here means that the manifest is undamaged and every file
+/// exists with its size. Keeps later steps, which an earlier course of the run may have left.
+/// Returns the problems.
 std::vector<std::string> prune_checkpoints(const std::filesystem::path& checkpoints, int64_t step,
-                                           int keep, const std::string& id,
-                                           const SaveObserver& observer);
+                                           int keep, std::optional<int64_t> best,
+                                           const std::string& id, const SaveObserver& observer);
 
 }  // namespace tessera

@@ -8,6 +8,7 @@
 #include "launch/checkpoint/format/safetensors.h"
 #include "launch/support/files/checksum.h"
 #include "launch/support/files/output_file.h"
+#include "parallel/host/host_name.h"
 
 namespace tessera {
 
@@ -55,7 +56,13 @@ Json write_file(const std::filesystem::path& path, SavePlan& plan, const Planned
   Json checksums = Json::array();
   for (const PlannedSlice& planned : file.slices) {
     const LocalTensor& tensor = piece_of(local, planned.tensor, plan.slice(planned).box);
-    checksums.push_back(writer.append(tensor.make ? tensor.make() : stage.in_host(tensor.data)));
+    const std::string checksum =
+        writer.append(tensor.make ? tensor.make() : stage.in_host(tensor.data));
+    require(tensor.checksum.empty() || tensor.checksum == checksum,
+            "the copy of {} in memory has changed since it was made: the memory of host {} may be "
+            "faulty",
+            tensor.name, host_name());
+    checksums.push_back(checksum);
     if (observer) observer("during_data");
   }
   writer.finish();

@@ -21,6 +21,8 @@ struct LocalTensor {
   /// Makes the piece when it is written, so that only one is in memory at a time. The result need
   /// only be valid until the next call of any `make`.
   std::function<Tensor()> make = {};
+  /// If not empty, what checksum_of() must still return for the bytes that are written.
+  std::string checksum = {};
 };
 
 /// Describes a rank's tensors for the other ranks. Throws if they violate LocalTensor's rules.

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/version.h"
 #include "launch/checkpoint/save/save_files.h"
+#include "launch/support/files/checksum.h"
 #include "launch/support/files/folders.h"
 #include "launch/support/files/output_file.h"
 #include "launch/support/files/path_error.h"
@@ -55,6 +56,13 @@ void SaveSteps::create() {
   observe("after_create");
 }
 
+void SaveSteps::add_checksums() {
+  for (LocalTensor& tensor : request_.tensors) {
+    tensor.checksum =
+        checksum_of({static_cast<const std::byte*>(tensor.data.raw()), tensor.data.bytes()});
+  }
+}
+
 std::string SaveSteps::write() {
   std::string written = write_files(temporary_, plan_, rank_, request_.tensors, request_.observer);
   observe("after_data");
@@ -91,12 +99,12 @@ void SaveSteps::publish(const std::vector<std::string>& written_of_rank) {
 void SaveSteps::prune() {
   if (request_.keep == 0) return;
   try {
-    const auto problems =
-        prune_checkpoints(folder_, request_.step, request_.keep, id_, request_.observer);
+    const auto problems = prune_checkpoints(folder_, request_.step, request_.keep, request_.best,
+                                            id_, request_.observer);
     warnings_.insert(warnings_.end(), problems.begin(), problems.end());
     observe("after_prune");
   } catch (const std::exception& error) {
-    warnings_.emplace_back(error.what());
+    warnings_.push_back(message_of(error));
   }
 }
 

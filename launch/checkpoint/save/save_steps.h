@@ -22,6 +22,9 @@ class SaveSteps {
   void agree(Communicator& world);
   /// Rank 0: cleans up after dead saves and creates the folder.
   void create();
+  /// Takes checksums of this rank's tensors, which are copies in host memory. write() then throws
+  /// if one has changed meanwhile.
+  void add_checksums();
   /// Writes this rank's files and syncs them. Returns what publish() needs from every rank.
   std::string write();
   /// Rank 0, after all have written: writes attachments and manifest, and renames the folder.

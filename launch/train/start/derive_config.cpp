@@ -86,7 +86,7 @@ class Deriver {
       take_earlier_values();
       take_model(*own_, /*heads=*/true);
     } else if (config().checkpoint.from && wants_of_model()) {
-      take_model(checkpoint_from(), /*heads=*/false);
+      take_model(checkpoint_from(), /*heads=*/config().checkpoint.from_state);
     }
     if (wants("model.head")) derive_head();
     derive_images();
@@ -380,7 +380,7 @@ DerivedConfig derive_config(const RunConfig& config, Communicator& world,
       text = to_text(message);
     } catch (const std::exception& error) {
       const auto code = static_cast<char>(exit_code_of(error));
-      text = std::string{kError, code} + error.what();
+      text = std::string{kError, code} + message_of(error);
     }
   }
   text = broadcast_string(world, text, 0);

@@ -50,7 +50,7 @@ void RunRecorder::run(const std::function<void()>& body) {
   try {
     body();
   } catch (const std::exception& error) {
-    recorder_->end(RankEnd::failed, error.what());
+    recorder_->end(RankEnd::failed, message_of(error));
     throw;
   }
   recorder_->end(RankEnd::finished, "");

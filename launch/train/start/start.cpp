@@ -68,6 +68,18 @@ Checkpoint open_of_same_body(const RunConfig& config, const fs::path& path) {
   return checkpoint;
 }
 
+/// Requires all that checkpoint.from_state needs. `before_step` is that of start_or_resume().
+void require_state(const Checkpoint& checkpoint, std::optional<int64_t> before_step) {
+  const std::string path = checkpoint.path().string();
+  require(!has_weights_alone(checkpoint),
+          "checkpoint.from_state is true, but {} has weights and no optimizer state: set it to "
+          "false to start a new run with them",
+          path);
+  require(checkpoint.manifest().step < before_step.value_or(INT64_MAX),
+          "the run began with step {}, the next one after {}: replay one of its own steps",
+          checkpoint.manifest().step + 1, path);
+}
+
 /// Warns if the coming samples differ from those the saved run would have seen.
 void report_other_order(const RunConfig& config, const Trainer& trainer, const Json& extra,
                         const std::function<void(std::string)>& report) {
@@ -184,16 +196,18 @@ std::string start_or_resume(const RunConfig& config, Trainer& trainer, Communica
   std::string what;
   all_or_none(world, [&] {
     with_exit_code(ExitCode::data, [&] {
-      if (newest) {
-        Checkpoint checkpoint = open_of_same_model(config, *newest);
+      if (const auto& state = config.checkpoint.from_state && from ? from : newest) {
+        Checkpoint checkpoint = open_of_same_model(config, *state);
+        if (from) require_state(checkpoint, before_step);
         trainer.restore(checkpoint);
         if (world.rank() == 0) {
           report_other_order(config, trainer, checkpoint.manifest().extra, report);
           report_other_tokenizer(config, trainer, checkpoint, report);
         }
         what = has_weights_alone(checkpoint)
-                   ? fmt::format("started with the weights of {}", newest->string())
-                   : fmt::format("resumed from {} (step {}, {} samples seen)", newest->string(),
+                   ? fmt::format("started with the weights of {}", state->string())
+                   : fmt::format("{} {} (step {}, {} samples seen)",
+                                 from ? "continues the run of" : "resumed from", state->string(),
                                  trainer.steps_done(), trainer.samples_done());
       } else if (from) {
         Checkpoint checkpoint = open_of_same_body(config, *from);

@@ -10,7 +10,10 @@
 
 #include "launch/checkpoint/find.h"
 #include "launch/checkpoint/save/background_save.h"
+#include "launch/checkpoint/save/save_steps.h"
+#include "launch/checkpoint/save/slice_copies.h"
 #include "launch/checkpoint/verify.h"
+#include "parallel/host/host_name.h"
 #include "tests/launch/checkpoint/faults.h"
 #include "tests/launch/checkpoint/fixture.h"
 
@@ -149,6 +152,29 @@ TEST(CheckpointBackgroundOrder, PublishesOnlyAfterAllRanksHaveWritten) {
   });
 }
 
+// As faulty memory would. Without the check, the checkpoint would have the flipped bit and a
+// checksum that covers it.
+TEST(CheckpointBackgroundOrder, NamesACopyThatChangesBeforeItIsWritten) {
+  const TestFolder run;
+  run_thread_ranks(2, [&](Communicator& world) {
+    const RankTensors own = rank_tensors(test_model(), world.rank(), 2, 5);
+    SliceCopies copies;
+    SaveSteps steps(request_for(run.path(), 2, own));
+    steps.agree(world);
+    if (world.rank() == 0) steps.create();
+    world.barrier();
+    const std::vector<LocalTensor> copied = copies.copy(steps.plan(), world.rank(), own.tensors);
+    steps.set_tensors(copied);
+    steps.add_checksums();
+    if (world.rank() == 0) return static_cast<void>(steps.write());
+    auto* byte = static_cast<std::byte*>(copied.back().data.raw());
+    *byte ^= std::byte{16};
+    EXPECT_THAT(error_of([&] { steps.write(); }),
+                AllOf(HasSubstr("the copy of " + copied.back().name + " in memory has changed"),
+                      HasSubstr("host " + host_name())));
+  });
+}
+
 TEST(CheckpointBackgroundOrder, RejectsSecondSaveBeforeFirstFinishes) {
   TestFolder run;
   Gate gate("before_manifest");
@@ -180,6 +206,7 @@ TEST(CheckpointBackgroundOrder, PrunesOldCheckpointsAndWarnsOnFailure) {
       const RankTensors own = rank_tensors(test_model(), world.rank(), 2);
       SaveRequest request = request_for(run.path(), fails ? 5 : 4, own);
       request.keep = 2;
+      request.best = 1;
       if (fails) request.observer = throw_at("during_prune");
       BackgroundSave save(world);
       save.begin(request);
@@ -187,6 +214,8 @@ TEST(CheckpointBackgroundOrder, PrunesOldCheckpointsAndWarnsOnFailure) {
       EXPECT_EQ(saved.warnings.size(), fails && world.rank() == 0 ? 1u : 0u);
     });
     EXPECT_TRUE(verify_checkpoint(checkpoints_folder(run.path()) / step_name(4)).whole());
+    EXPECT_TRUE(verify_checkpoint(checkpoints_folder(run.path()) / step_name(1)).whole());
+    EXPECT_FALSE(fs::exists(checkpoints_folder(run.path()) / step_name(2)));
   }
   EXPECT_TRUE(verify_checkpoint(checkpoints_folder(run.path()) / step_name(5)).whole());
 }
@@ -306,7 +335,7 @@ TEST(CheckpointBackgroundError, ReportsAnyException) {
   };
   save.begin(request);
   EXPECT_THAT(error_of([&] { save.finish(); }),
-              HasSubstr("the checkpoint of step 1 was not saved: std::bad_alloc"));
+              HasSubstr("the checkpoint of step 1 was not saved: the host has too little memory"));
   EXPECT_THAT(names_in(checkpoints_folder(run.path())), IsEmpty());
 }
 

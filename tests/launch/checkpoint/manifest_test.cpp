@@ -95,6 +95,8 @@ TEST(Manifest, RejectsHostileManifests) {
   EXPECT_THAT(error_of_change("\"size\": 120", "\"size\": -1"), HasSubstr("\"size\" must be an"));
   EXPECT_THAT(error_of_change("\"step\": 100", "\"step\": 1e2"), HasSubstr("\"step\" must be an"));
   EXPECT_THAT(error_of_change("\"step\": 100,", ""), HasSubstr("has no \"step\""));
+  EXPECT_THAT(error_of_change("\"step\": 100", "\"step\": 9223372036854775807"),
+              HasSubstr("step 9223372036854775807 and 6400 samples: at most 2^62 are possible"));
   EXPECT_THAT(error_of_change("\"kind\": \"model\"", "\"kind\": \"data\""),
               HasSubstr("must be \"model\" or \"optimizer\", but is \"data\""));
   EXPECT_THAT(error_of_change("\"F32\"", "\"Q4\""), HasSubstr("the dtype \"Q4\" is not known"));
@@ -139,6 +141,22 @@ TEST(Box, AcceptsAnyTilingAndRejectsVariations) {
 }
 
 // Both arrays hold global indices, so every copied element shows where it came from.
+// 24,000 slices: ZeRO-1 on 8,000 data ranks.
+TEST(Box, AcceptsManySlicesButNoSquareOfThem) {
+  std::vector<Box> runs, corners;
+  for (int64_t i = 0; i < 8000; ++i) {
+    const std::vector<Box> run = boxes_of_run({{0, 0}, {12000, 10}}, {i * 15, (i + 1) * 15});
+    runs.insert(runs.end(), run.begin(), run.end());
+  }
+  EXPECT_NO_THROW(require_tiling(runs, {12000, 10}, "w"));
+  constexpr int64_t kSize = 6000;
+  for (int64_t i = 0; i < kSize; ++i) corners.push_back({{i, i}, {kSize - i, 1}});
+  EXPECT_THAT(error_of([&] {
+                require_tiling(corners, {kSize, kSize}, "w");
+              }),
+              HasSubstr("w: its 6000 slices lie too irregularly to be checked"));
+}
+
 TEST(Box, RunsCopyExactlyTheOverlap) {
   const Shape global = {4, 3, 5};
   const std::vector<Box> boxes = {{{0, 0, 0}, {4, 3, 5}}, {{1, 0, 0}, {2, 3, 5}},

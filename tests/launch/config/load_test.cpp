@@ -1,7 +1,10 @@
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "tests/launch/config/support.h"
+#include "tests/support/test_folder.h"
 
 namespace tessera {
 namespace {
@@ -50,6 +53,60 @@ checkpoint: {resume: required, from: null}
   EXPECT_EQ(config.optimizer.eps, OptimizerSection().eps);
   EXPECT_EQ(config.checkpoint.resume, ResumeMode::required);
   EXPECT_EQ(config.checkpoint.from, std::nullopt);
+}
+
+class ConfigInclude : public testing::Test {
+ protected:
+  std::string write(const std::string& name, const std::string& text) const {
+    const std::filesystem::path path = folder_.path() / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+    return path.string();
+  }
+  std::string error_of_file(const std::string& path) const {
+    return error_of([&] { load_config(path); });
+  }
+
+  test::TestFolder folder_;
+};
+
+TEST_F(ConfigInclude, TheIncludingFileWins) {
+  write("base.yaml",
+        "data: {train: runs/text}\nmodel: {kind: bert, num_layers: 7, num_heads: 2}\n");
+  write("deep/steps.yaml", "include: ../base.yaml\ntrain: {steps: 5}\nmodel: {num_layers: 6}\n");
+  const std::string file =
+      write("x.yaml", "include:\n  - deep/steps.yaml\n  - lr.yaml\nmodel: {num_layers: 3}\n");
+  write("lr.yaml", "optimizer: {lr: 0.5}\n");
+  const RunConfig config = load_config(file, std::vector<std::string>{"train.steps=9"});
+  EXPECT_EQ(config.model.kind, ModelKind::bert);
+  EXPECT_EQ(config.model.num_layers, 3);
+  EXPECT_EQ(config.model.num_heads, 2);
+  EXPECT_EQ(config.model.norm_position, NormPosition::post);  // BERT's
+  EXPECT_EQ(config.train.steps, 9);
+  EXPECT_EQ(config.optimizer.lr, 0.5);
+  EXPECT_EQ(config.run.dir, "runs/x");
+  EXPECT_EQ(load_config(write("only.yaml", "include: x.yaml\n")).model.num_layers, 3);
+}
+
+TEST_F(ConfigInclude, NamesBothFilesOfAnError) {
+  const std::string missing = write("x.yaml", "run: {seed: 1}\ninclude: none.yaml\n");
+  EXPECT_THAT(error_of_file(missing), AllOf(HasSubstr("x.yaml:2:1: included here: "),
+                                            HasSubstr("none.yaml: "), HasSubstr("No such file")));
+  write("b.yaml", "train: {steps: -1}\n");
+  EXPECT_THAT(error_of_file(write("x.yaml", "include: b.yaml\n")),
+              HasSubstr("b.yaml:1:9: train.steps is -1"));
+  write("b.yaml", "include: x.yaml\n");
+  EXPECT_THAT(error_of_file(missing), HasSubstr("b.yaml:1:1: "));
+  EXPECT_THAT(error_of_file(missing), HasSubstr("x.yaml\" includes itself"));
+  EXPECT_THAT(error_of_file(write("x.yaml", "include: {a: b}\n")),
+              HasSubstr("x.yaml:1:1: include must be a file, or a list of files"));
+  EXPECT_THAT(error_of([] { parse_config("text", "include: b.yaml\n"); }),
+              HasSubstr("text:1:1: only a file can include others"));
+}
+
+TEST(ConfigLoad, RefusesVariablesOfTheEnvironment) {
+  EXPECT_THAT(error_of([] { parse_config("x.yaml", "data: {train: [\"${HOME}/text\"]}\n"); }),
+              HasSubstr("x.yaml:1:16: \"${HOME}/text\": variables of the environment are not"));
 }
 
 TEST(ConfigLoad, OverridesReplaceAndAddKeys) {

@@ -172,6 +172,27 @@ TEST(ConfigValidate, SpikesAndRollbacksHaveRules) {
                            1));
 }
 
+TEST(ConfigValidate, BestCheckpointsNeedEvaluationsOfCheckpoints) {
+  EXPECT_THAT(validate_error({"eval.patience=3"}, 1),
+              HasSubstr("eval.patience is 3, but eval.interval is 0"));
+  EXPECT_THAT(validate_error({"checkpoint.keep_best=true"}, 1),
+              HasSubstr("checkpoint.keep_best is true, but checkpoint.keep is 0"));
+  EXPECT_THAT(validate_error({"checkpoint.from_state=true"}, 1),
+              HasSubstr("checkpoint.from_state is true, but checkpoint.from is null"));
+  const auto with_intervals = [](const char* evaluation, const char* checkpoint) {
+    return std::vector<std::string>{"checkpoint.keep_best=true", "checkpoint.keep=2",
+                                    "data.eval=runs/e", std::string("eval.interval=") + evaluation,
+                                    std::string("checkpoint.interval=") + checkpoint};
+  };
+  for (const auto& [evaluation, checkpoint] : {std::pair{"5", "0"}, {"0", "5"}, {"5", "10"}}) {
+    EXPECT_THAT(validate_error(with_intervals(evaluation, checkpoint), 1),
+                HasSubstr(fmt::format("eval.interval is {} and checkpoint.interval is {}: "
+                                      "evaluations need a checkpoint each",
+                                      evaluation, checkpoint)));
+  }
+  EXPECT_NO_THROW(validate(config_with(with_intervals("10", "5")), 1));
+}
+
 TEST(ConfigValidate, EvaluationNeedsOneSource) {
   EXPECT_THAT(validate_error({"eval.interval=5"}, 1),
               HasSubstr("eval.interval is 5, but there is no evaluation data: set data.eval"));

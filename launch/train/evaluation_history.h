@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "launch/logging/metrics_log.h"
+#include "parallel/communicators/communicator.h"
+
+namespace tessera {
+
+/// The losses of a run's evaluations, also of earlier starts. The same on all ranks.
+class EvaluationHistory {
+ public:
+  /// Those up to `step` in RUN/metrics.jsonl, which rank 0 reads. Collective.
+  static EvaluationHistory load(const std::filesystem::path& run_dir, int64_t step,
+                                Communicator& world);
+
+  void add(const LoggedEvaluation& evaluation);
+  bool has(int64_t step) const;
+  /// The step of the lowest loss, the first one if several have it.
+  std::optional<int64_t> best_step() const;
+  /// The number of evaluations after the best one.
+  int64_t since_best() const;
+
+ private:
+  std::vector<LoggedEvaluation> evaluations_;
+  size_t best_ = 0;  // its place; none if there are no evaluations
+};
+
+}  // namespace tessera
