@@ -51,7 +51,7 @@ LAYOUTS = {
         (4, {"tensor": 2, "zero": 1, "sequence": "true", "recompute": "block"}),
     "2 data on an emulated GPU": (2, {"device": "cuda", "environment": {"TESSERA_EMULATOR_DEVICES": "1"}}),
 }
-UNUSED_TOKEN = 7
+UNUSED_ROW = 7  # of each rank's part of the embedding
 
 
 class Expected:
@@ -218,8 +218,10 @@ def make_read_only(run, ranks):
 def remove_run_dir(run, ranks):
     """The run makes it again at its next save."""
     newest = (run.steps() or [0])[0]
-    shutil.rmtree(run.dir, ignore_errors=True)
-    shutil.rmtree(run.dir, ignore_errors=True)  # what a save has added meanwhile
+    removed = run.disk / "removed"
+    run.dir.rename(removed)
+    shutil.rmtree(removed, ignore_errors=True)
+    shutil.rmtree(removed, ignore_errors=True)  # what a save has added meanwhile
     start = time.monotonic()
     while not [step for step in run.steps() if step > newest]:
         if run.supervisor.poll() is not None or time.monotonic() - start > 60:
@@ -255,11 +257,13 @@ def flip_in_memory(run, ranks):
     folder = run.checkpoints / f"step_{run.steps()[0]:08}"
     row = None
     for file in sorted(folder.glob("model_*.safetensors")):
+        if (int(file.stem[6:]) - rank) % run.values["tensor"] != 0:
+            continue  # another shard of the vocabulary
         content = file.read_bytes()
         size = int.from_bytes(content[:8], "little")
         for name, entry in json.loads(content[8:8 + size]).items():
             if name == "embedding.word":
-                begin = 8 + size + entry["data_offsets"][0] + UNUSED_TOKEN * entry["shape"][1] * 4
+                begin = 8 + size + entry["data_offsets"][0] + UNUSED_ROW * entry["shape"][1] * 4
                 row = content[begin:begin + entry["shape"][1] * 4]
     send(signal.SIGSTOP, ranks[rank])
     found = 0
@@ -281,7 +285,7 @@ def flip_in_memory(run, ranks):
                 at = content.find(row, at + 1)
     send(signal.SIGCONT, ranks[rank])
     says = f"rank {rank}" if run.rank_count // run.values["tensor"] > 2 else "no majority"
-    # If a copy that is being saved was struck, the save fails first.
+    # The save of a copy that was struck fails first.
     return Expected((1, 74), says=says if found else "the weight was not found in memory")
 
 
