@@ -20,10 +20,10 @@ class CliCheckpoints : public SmallRun {
     return path("run") / "checkpoints" / fmt::format("step_{:08}", number);
   }
 
-  /// Flips a bit in the middle of each tensor file of a checkpoint.
+  /// Flips a bit in the middle of each tensor file and attachment of a checkpoint.
   static void damage(const fs::path& folder) {
     for (const auto& entry : fs::directory_iterator(folder)) {
-      if (entry.path().extension() != ".safetensors") continue;
+      if (entry.path().filename() == "manifest.json") continue;
       std::string bytes = read_text(entry.path());
       bytes[bytes.size() / 2] ^= 1;
       write_text(entry.path(), bytes);

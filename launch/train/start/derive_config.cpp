@@ -45,11 +45,15 @@ std::vector<std::string> paths_of(const DataBlend& data) {
   return paths;
 }
 
-/// The newest checkpoint of a run whose manifest can be read.
+/// The newest checkpoint of a run whose manifest and attachments can be read.
 std::optional<Checkpoint> newest_checkpoint(const std::string& run_dir) {
   for (const StepFolder& step : step_folders(checkpoints_folder(run_dir))) {
     try {
-      return with_exit_code(ExitCode::data, [&] { return Checkpoint::open(step.path); });
+      Checkpoint checkpoint = Checkpoint::open(step.path);
+      for (const auto& [name, stored] : checkpoint.manifest().attachments) {
+        checkpoint.attachment(name);
+      }
+      return checkpoint;
     } catch (const Error&) {
       continue;  // the start reports damaged checkpoints
     }
@@ -297,7 +301,8 @@ class Deriver {
               "data.tokenizer is auto, but {} have no tokenizer: set it, or start from a "
               "trained model with checkpoint.from",
               classifies() ? "labeled texts" : "pairs of texts");
-      derived_.tokenizer = tokenizer_of(checkpoint_from());
+      derived_.tokenizer =
+          with_exit_code(ExitCode::data, [&] { return tokenizer_of(checkpoint_from()); });
       origin = checkpoint_from().path().string();
     } else {
       origin = config().data.train.parts.at(0).path;
