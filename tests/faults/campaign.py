@@ -210,7 +210,8 @@ def fill_disk(run, ranks):
 
 def make_read_only(run, ranks):
     subprocess.run(["mount", "--bind", run.checkpoints, run.checkpoints], check=True)
-    subprocess.run(["mount", "-o", "remount,bind,ro", run.checkpoints], check=True)
+    while subprocess.run(["mount", "-o", "remount,bind,ro", run.checkpoints], capture_output=True).returncode != 0:
+        time.sleep(0.01)  # a file is open for writing
     return Expected((74,), says="Read-only file system",
                     mend=lambda: subprocess.run(["umount", run.checkpoints], check=True))
 
