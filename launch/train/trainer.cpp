@@ -208,13 +208,7 @@ void Trainer::step() {
   since_result_.flops += model_flops(config_.model, counts_);
   since_result_.data_wait_seconds += loaded.wait_seconds;
   const int64_t interval = config_.train.check_replicas_interval;
-  if (interval > 0 && steps_done_ % interval == 0) check_replicas();
-}
-
-void Trainer::check_replicas() {
-  if (replicas_checked_at_ == steps_done_) return;
-  replica_check_->run(steps_done_);
-  replicas_checked_at_ = steps_done_;
+  if (interval > 0 && steps_done_ % interval == 0) replica_check_->run(steps_done_);
 }
 
 TargetCounts Trainer::load() {
@@ -362,7 +356,6 @@ void Trainer::begin_save(const SaveObserver& observer) {
 
 SaveRequest Trainer::save_request(const SaveObserver& observer) {
   require_finite_steps();
-  if (replica_check_) check_replicas();
   // A checkpoint that cannot resume must not displace one that can.
   all_or_none(groups_.world, [&] {
     if (const auto name = not_finite_parameter(store_)) {
@@ -398,6 +391,8 @@ SaveRequest Trainer::save_request(const SaveObserver& observer) {
   request.tensors = local_tensors(store_);
   request.keep = narrow<int>(config_.checkpoint.keep);
   request.best = best_step_;
+  // Not before: a value that changes between a check and the copy would be saved.
+  if (replica_check_) request.check = [this] { replica_check_->run(steps_done_); };
   request.observer = observer;
   return request;
 }

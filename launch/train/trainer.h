@@ -68,7 +68,7 @@ class Trainer : private MicroBatchSource {
   /// Throws on all ranks if a sample is damaged. If the loss or a gradient is not finite, or its
   /// norm is a spike, this step changes no weight. If train.max_skipped_steps allows no more of
   /// these, later ones do not either, and the next result(), evaluate() or save() throws.
-  /// Steps that train.check_replicas_interval divides end with check_replicas().
+  /// Steps that train.check_replicas_interval divides end with a ReplicaCheck, and saves have one.
   void step();
 
   /// Returns the work since the last result, which must be at least one step. Waits for the device.
@@ -165,8 +165,6 @@ class Trainer : private MicroBatchSource {
   std::string take_note();
   /// Adds a sentence about steps that were skipped since the last result.
   void add_skipped_steps(const StepRecord& record, StepResult& result);
-  /// Throws on all ranks if ranks that must hold the same weights do not, and this is checked.
-  void check_replicas();
   /// Throws on all ranks if the weights must not be saved.
   SaveRequest save_request(const SaveObserver& observer);
 
@@ -198,7 +196,6 @@ class Trainer : private MicroBatchSource {
   std::optional<int64_t> best_step_;
   int64_t rollbacks_ = 0;
   std::optional<ReplicaCheck> replica_check_;  // with train.check_replicas_interval
-  int64_t replicas_checked_at_ = -1;           // step
   BackgroundSave background_save_;
 };
 

@@ -2,8 +2,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include "core/checked.h"
@@ -14,6 +19,18 @@
 
 namespace tessera {
 namespace {
+
+/// Whether a process is gone, or a zombie, within a fifth of a second.
+bool ends_soon(pid_t process) {
+  for (int look = 0; look < 20; ++look) {
+    std::ifstream file(fmt::format("/proc/{}/stat", process));
+    const std::string stat{std::istreambuf_iterator<char>(file), {}};
+    const size_t name_end = stat.rfind(") ");  // the state follows
+    if (name_end == std::string::npos || stat[name_end + 2] == 'Z') return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
 
 /// Bytes read from all other ranks at a time; they stay in a core's L2 cache until the result is
 /// written.
@@ -141,7 +158,9 @@ void PeerCalls::raise() const {
   if (first == 0) return;
   const int error = static_cast<int>(first & 0xffffffff);
   const pid_t process = processes_[first >> 32];
-  if (error == ESRCH) throw PeerError(fmt::format("process {}, another rank, has ended", process));
+  // A process that is being killed loses its memory before it is gone.
+  if (error == ESRCH || (error == EFAULT && ends_soon(process)))
+    throw PeerError(fmt::format("process {}, another rank, has ended", process));
   fail("the memory of process {}, another rank, cannot be reached: {}", process,
        std::generic_category().message(error));
 }

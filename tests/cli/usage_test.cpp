@@ -31,6 +31,20 @@ TEST_P(CliUsage, NamesUnknownCommandsAndOptions) {
   expect_refused(run_command({"verify", path("nowhere").string()}), {"nowhere is not a folder"});
 }
 
+TEST_P(CliUsage, ComparesConfigurations) {
+  write_text(path("a.yaml"), "data: {train: text}\ntrain: {steps: 5}\n");
+  write_text(path("b.yaml"), "include: a.yaml\noptimizer: {lr: 0.5}\ntrain: {steps: 7}\n");
+  const std::string a = path("a.yaml").string(), b = path("b.yaml").string();
+  const Outcome differ = run_command({"config", a, "--set", "train.steps=6", "--diff", b});
+  expect_success(differ);
+  EXPECT_EQ(differ.count("run.dir: \"runs/a\" -> \"runs/b\"\n"), 1u) << differ.output;
+  EXPECT_EQ(differ.count("train.steps: 6 -> 7\n"), 1u) << differ.output;
+  EXPECT_EQ(differ.count("optimizer.lr: 0.001 -> 0.5\n"), 1u) << differ.output;
+  EXPECT_EQ(differ.count(" -> "), 3u) << differ.output;
+  const Outcome same = run_command({"config", a, "--diff", a});
+  EXPECT_EQ(same.count("no key differs\n"), 1u) << same.output;
+}
+
 TEST_P(CliUsage, RejectsMissingRun) {
   for (const char* command :
        {"eval", "generate", "attention", "fill-mask", "classify", "embed", "export"}) {

@@ -156,6 +156,13 @@ def send(number, *processes):
             pass  # it has ended because of another one
 
 
+def is_running(process):
+    try:
+        return pathlib.Path("/proc", str(process), "stat").read_text().rpartition(") ")[2][0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
 def kill_a_rank(run, ranks):
     rank = random.choice(list(ranks))
     send(signal.SIGKILL, ranks[rank])
@@ -333,8 +340,8 @@ class Campaign:
         """Injects a fault, and records what followed."""
         time.sleep(random.uniform(0.0, 0.7))
         ranks = self.run.ranks()
-        if not ranks:
-            return
+        if not ranks or not all(is_running(process) for process in ranks.values()):
+            return  # of the start before
         before, said = len(self.ends()), len(self.run.text())
         start = time.monotonic()
         expected = FAULTS[kind][0](self.run, ranks)

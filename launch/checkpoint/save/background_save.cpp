@@ -46,6 +46,7 @@ void BackgroundSave::begin(const SaveRequest& request, Clock::time_point since) 
       steps_->set_tensors(copies_.copy(steps_->plan(), world_.rank(), request.tensors));
       steps_->observe("after_copy");
     });
+    if (request.check) request.check();
     all_or_none(world_, [&] {
       start([this] {
         steps_->add_checksums();

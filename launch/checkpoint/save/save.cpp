@@ -17,6 +17,7 @@ SavedCheckpoint save_checkpoint(const SaveRequest& request, Communicator& world)
     });
     std::string written;
     all_or_none(world, [&] { written = steps.write(); });
+    if (request.check) request.check();
     const std::vector<std::string> written_of_rank = all_gather_strings(world, written);
     all_or_none(world, [&] {
       if (is_root) steps.publish(written_of_rank);

@@ -31,6 +31,9 @@ struct SaveRequest {
   /// Number of intact checkpoints to keep, including this one; 0 keeps all.
   int keep = 0;
   std::optional<int64_t> best;  ///< a step whose checkpoint is kept, too
+  /// If set, called by all ranks once the tensors are copied or, without copies, written. If it
+  /// throws SharedError, nothing is saved.
+  std::function<void()> check = {};
   /// Called at these points, in order: "after_create", in the background "after_copy",
   /// "during_data" (after each slice), "after_data", "before_manifest", "after_manifest",
   /// "before_rename", "during_swap" (see name_checkpoint), "after_rename", "during_prune",

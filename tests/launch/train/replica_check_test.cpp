@@ -33,6 +33,11 @@ class ReplicaChecks : public testing::Test {
  protected:
   ReplicaChecks() { test::write_small_data(folder_); }
 
+  void expect_nothing_saved() const {
+    const std::string run = test::small_run(folder_, "run").run.dir;
+    EXPECT_TRUE(std::filesystem::is_empty(run + "/checkpoints"));
+  }
+
   /// Trains with a check after every second step; `rank` corrupts a weight after the first.
   void train(int data, int tensor, int rank, const std::string& name, int64_t steps) {
     RunConfig config = test::small_run(folder_, "run");
@@ -77,10 +82,32 @@ TEST_F(ReplicaChecks, NameBothOfTwoRanksThatDiffer) {
                      {kShardedName, "differ between ranks 1 (host", ", 3 (host", "no majority"});
 }
 
-TEST_F(ReplicaChecks, AreMadeBeforeSave) {
+TEST_F(ReplicaChecks, AreMadeBySaves) {
   test::expect_error([&] { train(4, 1, 2, kShardedName, 1); },
                      {"after step 1, ", "differ on rank 2 "});
-  EXPECT_FALSE(std::filesystem::exists(test::small_run(folder_, "run").run.dir + "/checkpoints"));
+  expect_nothing_saved();
+}
+
+// After a check of the step, but before the tensors are read.
+TEST_F(ReplicaChecks, FindWhatChangesWhenASaveBegins) {
+  for (const bool in_background : {false, true}) {
+    RunConfig config = test::small_run(folder_, "run");
+    config.train.check_replicas_interval = 1;
+    const auto save = [&](Communicator& world) {
+      const ParallelGroups groups = make_parallel_groups(world, 1);
+      Trainer trainer(config, groups, open_training_data(config));
+      trainer.initialize();
+      trainer.step();
+      const SaveObserver observer = [&](const char* point) {  // on rank 0
+        if (std::string_view(point) == "after_create") corrupt(trainer, kShardedName);
+      };
+      if (!in_background) trainer.save(observer);
+      if (in_background) trainer.begin_save(observer);
+    };
+    test::expect_error([&] { run_thread_ranks(4, save); },
+                       {"the checkpoint of step 1 was not saved", "differ on rank 0 (host "});
+    expect_nothing_saved();
+  }
 }
 
 }  // namespace
