@@ -45,7 +45,7 @@ void copy_place(const PlaceStack& places, std::array<char, kSize>& to) {
   to[end] = '\0';
 }
 
-/// An open file.
+/// The open file of a ring.
 class RingFile {
  public:
   /// Makes a file with room for a ring, or replaces it.
