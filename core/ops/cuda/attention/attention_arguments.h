@@ -5,6 +5,7 @@
 #include <initializer_list>
 
 #include "core/checked.h"
+#include "core/cuda/philox.h"
 #include "core/ops/attention.h"
 #include "core/ops/cuda/dropout_rng.h"
 
@@ -44,6 +45,7 @@ struct AttentionArguments {
   uint32_t drop_threshold;  ///< of a random byte
   float drop_factor;        ///< scales the kept weights
   RandomKey drop_key;
+  PhiloxRounds drop_rounds{0};  ///< of its seed
   DropoutRng dropout_rng;
   int64_t first_head, total_heads;
   const int32_t* places;
@@ -149,6 +151,7 @@ inline AttentionArguments attention_arguments(const Tensor& qkv, const Attention
   a.drop_threshold = dropout.threshold;
   a.drop_factor = dropout.scale;
   a.drop_key = options.dropout.key;
+  a.drop_rounds = PhiloxRounds(a.drop_key.seed);
   a.dropout_rng = rng_of(options.dropout);
   a.first_head = options.first_head;
   a.total_heads = options.total_heads;

@@ -11,10 +11,11 @@ namespace tessera::cuda {
 /// is processed.
 ///
 /// `load(first, columns)` starts `copies` of the columns from `first` on. `work(first, columns,
-/// whole)` computes with them; `whole` means that all rows see all columns, and then bits.visible
-/// is not written. Tiles that the mask's tensors hide entirely are skipped, and those between
-/// global tokens and a window are not loaded. All threads of the block must call it; `copies` that
-/// were started before are complete when work() is called.
+/// whole)` computes with them, and is called by the warps whose rows may see one of them; `whole`
+/// means that the warp's rows see all columns, and then bits.visible may not have been written.
+/// Tiles that the mask's tensors hide entirely are skipped, and those between global tokens and a
+/// window are not loaded. All threads of the block must call it; `copies` that were started before
+/// are complete when work() is called.
 template <typename E, typename Mask, Rows kOrder, typename Columns, int kStages, typename Load,
           typename Work>
 __device__ void for_each_tile(const Mask& mask,
@@ -25,8 +26,13 @@ __device__ void for_each_tile(const Mask& mask,
   constexpr int kStep = E::kColumns;
   const auto seen = rows.begin(mask, first_row);
   const int end = seen.any.end;
+  const auto by_warp = rows.of_warp(seen, E::kMyRows, [](int i) { return E::row(i); });
   const auto is_whole = [&](int column) {
     return !mask.looks_at_tensors() && seen.whole(column, column + kStep);
+  };
+  const auto compute = [&](int column, const Columns& columns) {
+    if (!by_warp.overlaps(column, column + kStep)) return;
+    work(column, columns, !mask.looks_at_tensors() && by_warp.whole(column, column + kStep));
   };
   const auto look = [&](int column, Columns& columns) {
     if (!is_whole(column)) rows.look(mask, first_row, column, columns.bits);
@@ -55,7 +61,7 @@ __device__ void for_each_tile(const Mask& mask,
       bring(column, stages[0]);
       copies.wait();
       __syncthreads();
-      work(column, stages[0], is_whole(column));
+      compute(column, stages[0]);
     }
   } else {
     if (begin < end) {
@@ -72,7 +78,7 @@ __device__ void for_each_tile(const Mask& mask,
         look(next, stages[1 - stage]);
       }
       if (mask.looks_at_tensors() && !stages[stage].bits.any_visible()) continue;
-      work(column, stages[stage], is_whole(column));
+      compute(column, stages[stage]);
     }
   }
 }

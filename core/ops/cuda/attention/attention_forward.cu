@@ -52,7 +52,7 @@ struct RunningSoftmax {
 
 /// One tile of queries of one head of one sequence.
 template <typename E, AttentionForm kForm>
-__global__ void __launch_bounds__(kAttentionThreads)
+__global__ void __launch_bounds__(kAttentionThreads, E::kForwardBlocks)
     forward_kernel(AttentionArguments a, const typename E::Element* q,
                    const typename E::Element* kv, typename E::Element* out, float* log_sum_exp) {
   auto& shared = *dynamic_shared<ForwardShared<E, kForm>>();

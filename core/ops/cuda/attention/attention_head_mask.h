@@ -47,7 +47,8 @@ class HeadMask {
         hidden_keys_(a_.hidden_keys == nullptr ? nullptr
                                                : a_.hidden_keys + static_cast<int64_t>(b) * a_.seq),
         hidden_(plane_of(a_.hidden)),
-        additive_(plane_of(a_.additive)) {}
+        additive_(plane_of(a_.additive)),
+        drop_step_(a_.drops ? a_.dropout_rng.step() : 0) {}
 
   /// A range of keys that contains all keys visible to query t, from arithmetic and the documents.
   __device__ Positions keys_of(int t) const {
@@ -141,9 +142,12 @@ class HeadMask {
   /// The global index of the weight of query t and key s is this plus s, for keys that t sees: the
   /// rows of a document are consecutive in the padded batch.
   __device__ uint64_t weights_of(int t) const {
-    const int64_t row = static_cast<int64_t>(b_) * a_.seq + t;
-    const int64_t place = a_.places == nullptr || t >= a_.seq ? row : a_.places[row];
-    const int64_t sequence = place / a_.place_seq, position = place % a_.place_seq;
+    int sequence = b_, position = t;
+    if (a_.places != nullptr && t < a_.seq) {
+      const int place = a_.places[static_cast<int64_t>(b_) * a_.seq + t];
+      sequence = place / a_.place_seq;
+      position = place % a_.place_seq;
+    }
     const int64_t head =
         (a_.dropout_rng.first_row() + sequence) * a_.total_heads + a_.first_head + h_;
     const int64_t row_of_weights = head * a_.place_seq + position;
@@ -155,8 +159,7 @@ class HeadMask {
 
   /// Bit i: whether dropout keeps the weight with global index first + i.
   __device__ uint32_t kept(uint64_t first) const {
-    RandomKey key = a_.drop_key;
-    key.step = a_.dropout_rng.step();
+    const RandomKey key = {a_.drop_key.seed, a_.drop_key.purpose, a_.drop_key.id, drop_step_};
     const auto skip = static_cast<uint32_t>(first % 16);
     uint32_t bits = kept_block(key, first / 16) >> skip | kept_block(key, first / 16 + 1)
                                                               << (16 - skip);
@@ -167,7 +170,7 @@ class HeadMask {
  private:
   /// The bits of the 16 weights whose bytes are one Philox block.
   __device__ uint32_t kept_block(const RandomKey& key, uint64_t block) const {
-    const uint4 words = philox_words(key, block);
+    const uint4 words = philox_words(key, a_.drop_rounds, block);
     const uint32_t threshold = 0x01010101u * a_.drop_threshold;
     return bytes_at_least(words.x, threshold) | bytes_at_least(words.y, threshold) << 4 |
            bytes_at_least(words.z, threshold) << 8 | bytes_at_least(words.w, threshold) << 12;
@@ -253,6 +256,7 @@ class HeadMask {
   const uint8_t* hidden_keys_;
   const uint8_t* hidden_;
   const float* additive_;
+  uint32_t drop_step_;
 };
 
 }  // namespace tessera::cuda

@@ -74,6 +74,26 @@ __device__ inline uint32_t bits_apart(int row, int first, int step) {
   return bits;
 }
 
+/// Of rows whose columns are a range each: what all rows of the warp's lanes see.
+template <typename Columns>
+__device__ SeenColumns seen_by_warp(int rows, const Columns& columns_of) {
+  SeenColumns seen{{kFarPosition, 0}, {0, kFarPosition}};
+  for (int i = 0; i < rows; ++i) {
+    const Positions of = columns_of(i);
+    seen.all = {max(seen.all.begin, of.begin), min(seen.all.end, of.end)};
+    if (of.begin < of.end) {
+      seen.any = {min(seen.any.begin, of.begin), max(seen.any.end, of.end)};
+    }
+  }
+  for (int step = kWarpSize / 2; step > 0; step /= 2) {
+    seen.any.begin = min(seen.any.begin, __shfl_xor_sync(kWholeWarp, seen.any.begin, step));
+    seen.any.end = max(seen.any.end, __shfl_xor_sync(kWholeWarp, seen.any.end, step));
+    seen.all.begin = max(seen.all.begin, __shfl_xor_sync(kWholeWarp, seen.all.begin, step));
+    seen.all.end = min(seen.all.end, __shfl_xor_sync(kWholeWarp, seen.all.end, step));
+  }
+  return seen;
+}
+
 /// The widest range over the lanes of a warp.
 __device__ inline Positions union_of_lanes(Positions of) {
   for (int step = kWarpSize / 2; step > 0; step /= 2) {
@@ -99,20 +119,17 @@ struct TileRows {
       last[thread] = seen.end;
     }
     __syncthreads();
-    SeenColumns seen{{kFarPosition, 0}, {0, kFarPosition}};
-    for (int row = lane_of_thread(); row < kRows; row += kWarpSize) {
-      seen.all = {max(seen.all.begin, first[row]), min(seen.all.end, last[row])};
-      if (first[row] < last[row]) {
-        seen.any = {min(seen.any.begin, first[row]), max(seen.any.end, last[row])};
-      }
-    }
-    for (int step = kWarpSize / 2; step > 0; step /= 2) {
-      seen.any.begin = min(seen.any.begin, __shfl_xor_sync(kWholeWarp, seen.any.begin, step));
-      seen.any.end = max(seen.any.end, __shfl_xor_sync(kWholeWarp, seen.any.end, step));
-      seen.all.begin = max(seen.all.begin, __shfl_xor_sync(kWholeWarp, seen.all.begin, step));
-      seen.all.end = min(seen.all.end, __shfl_xor_sync(kWholeWarp, seen.all.end, step));
-    }
-    return seen;
+    constexpr int kRowsOfLane = ceil_div(kRows, kWarpSize);
+    return seen_by_warp(kRowsOfLane, [&](int i) {
+      const int row = min(lane_of_thread() + kWarpSize * i, kRows - 1);
+      return Positions{first[row], last[row]};
+    });
+  }
+
+  /// Of the warp's rows, row(i) for i < count, in a tile whose rows see `all_rows`.
+  template <typename Row>
+  __device__ SeenColumns of_warp(const SeenColumns& /*all_rows*/, int count, const Row& row) const {
+    return seen_by_warp(count, [&](int i) { return Positions{first[row(i)], last[row(i)]}; });
   }
 
   /// Bits of the columns from `column` on that a row may see.
@@ -168,6 +185,12 @@ struct TileRows<kOrder, kRows, true> {
     return seen;
   }
 
+  template <typename Row>
+  __device__ static const PatternSeenColumns& of_warp(const PatternSeenColumns& all_rows,
+                                                      int /*count*/, const Row& /*row*/) {
+    return all_rows;
+  }
+
   template <typename Mask>
   __device__ uint32_t bits(const Mask& mask, int first_row, int row, int column) const {
     const PatternColumns& of = columns[row];
@@ -200,15 +223,18 @@ struct TileMask : TileRows<kOrder, kRows, kHasPattern> {
     });
   }
 
-  /// Writes bits.kept of that tile.
+  /// Writes bits.kept of that tile: zeros for squares that no row sees, as drawing costs more.
   template <typename Mask>
-  __device__ static void draw(const Mask& mask, int first_row, int first_column, Bits& bits) {
+  __device__ void draw(const Mask& mask, int first_row, int first_column, Bits& bits) const {
     for_each_word([&](int group, int word) {
       const int row = 32 * group + lane_of_thread();
       const int first_of_group = first_row + 32 * group, column = first_column + 32 * word;
-      const uint32_t word_bits = kOrder == Rows::queries
-                                     ? kept_keys(mask, first_of_group, column)
-                                     : transposed(kept_keys(mask, column, first_of_group));
+      const bool sees = row < kRows && this->bits(mask, first_row, row, column) != 0;
+      uint32_t word_bits = 0;
+      if (__any_sync(kWholeWarp, sees ? 1 : 0) != 0) {
+        word_bits = kOrder == Rows::queries ? kept_keys(mask, first_of_group, column)
+                                            : transposed(kept_keys(mask, column, first_of_group));
+      }
       if (row < kRows) bits.kept[row][word] = word_bits;
     });
   }
@@ -257,15 +283,16 @@ struct TileMask : TileRows<kOrder, kRows, kHasPattern> {
     return mask.kept(mask.weights_of(query + lane_of_thread()) + static_cast<uint64_t>(key));
   }
 
-  /// Transposes: bit i of lane j becomes bit j of lane i.
+  /// Transposes: bit i of lane j becomes bit j of lane i. Each step swaps blocks off the diagonal.
   __device__ static uint32_t transposed(uint32_t bits) {
-    uint32_t column = 0;
+    uint32_t low = 0x0000ffffu;  // bits whose number does not contain `step`
 #pragma unroll
-    for (int i = 0; i < 32; ++i) {
-      const uint32_t row = __ballot_sync(kWholeWarp, static_cast<int>(bits >> i & 1u));
-      if (i == lane_of_thread()) column = row;
+    for (int step = 16; step > 0; step /= 2, low ^= low << step) {
+      const uint32_t other = __shfl_xor_sync(kWholeWarp, bits, step);
+      bits = (lane_of_thread() & step) == 0 ? (bits & low) | (other & low) << step
+                                            : (bits & ~low) | (other >> step & low);
     }
-    return column;
+    return bits;
   }
 };
 

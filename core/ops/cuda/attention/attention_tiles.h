@@ -133,19 +133,25 @@ __device__ void load_tile(const AttentionArguments& a, const typename E::Element
   using T = typename E::Element;
   const int thread = static_cast<int>(threadIdx.x), rows = length - first;
   if (a.aligned) {
-    constexpr int kPack = kPackSize<T>, kPacks = E::kDims / kPack;
+    // A thread has the same columns of every kStep-th row, so addresses need one addition each.
+    constexpr int kPack = kPackSize<T>, kPacks = E::kDims / kPack,
+                  kStep = kAttentionThreads / kPacks;
+    static_assert(kAttentionThreads % kPacks == 0 && kTileRows % kStep == 0);
+    const int column = thread % kPacks * kPack, end = column < a.d ? min(rows, kTileRows) : 0;
+    int row = thread / kPacks;
+    const T* from = source + row * stride + column;
+    typename E::Stored* to = tile + row * E::kStride + column;
 #pragma unroll 4
-    for (int i = thread; i < kTileRows * kPacks; i += kAttentionThreads) {
-      const int row = i / kPacks, column = i % kPacks * kPack;
-      const bool within = row < rows && column < a.d;
-      const T* const from = within ? source + row * stride + column : source;
+    for (int i = 0; i < kTileRows / kStep; ++i) {
+      const bool within = row < end;
       if constexpr (std::is_same_v<T, typename E::Stored>) {
-        copies.start(tile + row * E::kStride + column, from, within);
+        copies.start(to, from, within);
       } else {
         Pack<T, kPack> pack{};
         if (within) pack = *reinterpret_cast<const Pack<T, kPack>*>(from);
-        store_pack(tile + row * E::kStride + column, pack);
+        store_pack(to, pack);
       }
+      row += kStep, from += kStep * stride, to += kStep * E::kStride;
     }
     return;
   }
