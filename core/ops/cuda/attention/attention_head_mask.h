@@ -48,7 +48,8 @@ class HeadMask {
                                                : a_.hidden_keys + static_cast<int64_t>(b) * a_.seq),
         hidden_(plane_of(a_.hidden)),
         additive_(plane_of(a_.additive)),
-        drop_step_(a_.drops ? a_.dropout_rng.step() : 0) {}
+        drop_step_(a_.drops ? a_.dropout_rng.step() : 0),
+        first_row_of_drops_(a_.drops ? a_.dropout_rng.first_row() : 0) {}
 
   /// A range of keys that contains all keys visible to query t, from arithmetic and the documents.
   __device__ Positions keys_of(int t) const {
@@ -148,8 +149,7 @@ class HeadMask {
       sequence = place / a_.place_seq;
       position = place % a_.place_seq;
     }
-    const int64_t head =
-        (a_.dropout_rng.first_row() + sequence) * a_.total_heads + a_.first_head + h_;
+    const int64_t head = (first_row_of_drops_ + sequence) * a_.total_heads + a_.first_head + h_;
     const int64_t row_of_weights = head * a_.place_seq + position;
     if constexpr (kIsCross) {
       return static_cast<uint64_t>(row_of_weights * a_.key_place_seq + key_position_minus_row(t));
@@ -256,7 +256,9 @@ class HeadMask {
   const uint8_t* hidden_keys_;
   const uint8_t* hidden_;
   const float* additive_;
+  // The dropout's, which are in memory for captured steps.
   uint32_t drop_step_;
+  int64_t first_row_of_drops_;
 };
 
 }  // namespace tessera::cuda

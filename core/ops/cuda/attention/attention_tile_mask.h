@@ -207,8 +207,19 @@ struct TileRows<kOrder, kRows, true> {
 /// The mask of a block's rows, in shared memory; kept from tile to tile of columns. Mask is a
 /// HeadMask.
 template <Rows kOrder, int kRows, int kColumns, bool kHasPattern>
-struct TileMask : TileRows<kOrder, kRows, kHasPattern> {
+class TileMask : public TileRows<kOrder, kRows, kHasPattern> {
+ public:
   using Bits = TileBits<kRows, kColumns>;
+
+  /// Returns the same to all threads; contains barriers.
+  template <typename Mask>
+  __device__ auto begin(const Mask& mask, int first_row) {
+    const int thread = static_cast<int>(threadIdx.x);
+    if (kHasWeights && mask.drops() && thread < kRows) {
+      weights_[thread] = mask.weights_of(first_row + thread);
+    }
+    return TileRows<kOrder, kRows, kHasPattern>::begin(mask, first_row);
+  }
 
   /// Writes tile.visible of the tile whose first column is `first_column`.
   template <typename Mask>
@@ -232,14 +243,21 @@ struct TileMask : TileRows<kOrder, kRows, kHasPattern> {
       const bool sees = row < kRows && this->bits(mask, first_row, row, column) != 0;
       uint32_t word_bits = 0;
       if (__any_sync(kWholeWarp, sees ? 1 : 0) != 0) {
-        word_bits = kOrder == Rows::queries ? kept_keys(mask, first_of_group, column)
-                                            : transposed(kept_keys(mask, column, first_of_group));
+        if constexpr (kHasWeights) {
+          word_bits = kept_keys(mask, weights_[min(row, kRows - 1)], column);
+        } else {
+          const uint64_t weights = mask.weights_of(column + lane_of_thread());
+          word_bits = transposed(kept_keys(mask, weights, first_of_group));
+        }
       }
       if (row < kRows) bits.kept[row][word] = word_bits;
     });
   }
 
  private:
+  static constexpr bool kHasWeights = kOrder == Rows::queries;
+  uint64_t weights_[kHasWeights ? kRows : 1];  // HeadMask::weights_of() each row
+
   /// Warps alternate between squares of 32 rows × 32 columns, a lane per row.
   template <typename Body>
   __device__ static void for_each_word(const Body& body) {
@@ -277,10 +295,10 @@ struct TileMask : TileRows<kOrder, kRows, kHasPattern> {
     return bits;
   }
 
-  /// The 32 keys from `key` on, for this lane's query.
+  /// The 32 keys from `key` on, for this lane's query, whose HeadMask::weights_of() is given.
   template <typename Mask>
-  __device__ static uint32_t kept_keys(const Mask& mask, int query, int key) {
-    return mask.kept(mask.weights_of(query + lane_of_thread()) + static_cast<uint64_t>(key));
+  __device__ static uint32_t kept_keys(const Mask& mask, uint64_t weights, int key) {
+    return mask.kept(weights + static_cast<uint64_t>(key));
   }
 
   /// Transposes: bit i of lane j becomes bit j of lane i. Each step swaps blocks off the diagonal.
