@@ -71,7 +71,7 @@ struct KeysShared {
 /// dk and dv of one tile of keys, summed over the heads of its group. Scores are transposed: one
 /// row per key.
 template <typename E, AttentionForm kForm>
-__global__ void __launch_bounds__(kAttentionThreads, E::kBackwardBlocks)
+__global__ void __launch_bounds__(kAttentionThreads, E::kKeysBlocks)
     keys_kernel(AttentionArguments a, const typename E::Element* q, const typename E::Element* kv,
                 const typename E::Element* dout, const float* log_sum_exp, const float* delta,
                 typename E::Element* dkv) {
@@ -153,7 +153,7 @@ struct QueriesShared {
 
 /// dq of one tile of queries.
 template <typename E, AttentionForm kForm>
-__global__ void __launch_bounds__(kAttentionThreads, E::kBackwardBlocks)
+__global__ void __launch_bounds__(kAttentionThreads, E::kQueriesBlocks)
     queries_kernel(AttentionArguments a, const typename E::Element* q,
                    const typename E::Element* kv, const typename E::Element* dout,
                    const float* log_sum_exp, const float* delta, typename E::Element* dq_rows) {

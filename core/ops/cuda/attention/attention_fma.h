@@ -17,8 +17,8 @@ struct FmaTiles {
   static constexpr int kRowLanes = 8;
   /// The number of tiles of columns in shared memory, which has no room for two.
   static constexpr int kStages = 1;
-  /// Blocks that a multiprocessor has registers for: as many as the compiler chooses.
-  static constexpr int kForwardBlocks = 0, kBackwardBlocks = 0;
+  /// Blocks that a multiprocessor must have registers for; 0: as many as the compiler chooses.
+  static constexpr int kForwardBlocks = 0, kKeysBlocks = 0, kQueriesBlocks = kDims == 64 ? 3 : 0;
   static constexpr int kMyRows = kRows / 16, kMyColumns = kColumns / 8, kMySums = kDims / 8;
 
   struct Scores {

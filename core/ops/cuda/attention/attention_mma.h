@@ -20,9 +20,10 @@ struct MmaTiles {
   static constexpr int kRowLanes = 4;
   /// The number of tiles of columns in shared memory: the next is loaded meanwhile.
   static constexpr int kStages = 2;
-  /// Blocks that a multiprocessor has registers for, as measured on an H200: more hide more latency
-  /// until spills cost more.
-  static constexpr int kForwardBlocks = kDims <= 64 ? 4 : 2, kBackwardBlocks = kDims <= 64 ? 3 : 2;
+  /// Blocks that a multiprocessor must have registers for. Measured on an H200 for 64 columns: more
+  /// hide more latency until spills cost more.
+  static constexpr int kForwardBlocks = kDims <= 64 ? 4 : 2;
+  static constexpr int kKeysBlocks = kDims <= 64 ? 3 : 2, kQueriesBlocks = kDims <= 32 ? 4 : 3;
   static constexpr int kMyRows = 2, kMyColumns = kColumns / 4, kMySums = kDims / 4;
 
   struct Scores {
