@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kKept = 256 * 1024;
 
-std::optional<pid_t> number_of(std::string_view text) {
+std::optional<pid_t> parse_pid(std::string_view text) {
   pid_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
@@ -37,7 +37,7 @@ std::map<pid_t, pid_t> parents() {
   std::map<pid_t, pid_t> parent_of;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator("/proc", error)) {
-    const auto pid = number_of(entry.path().filename().string());
+    const auto pid = parse_pid(entry.path().filename().string());
     if (!pid) continue;
     std::ifstream file(entry.path() / "stat");
     const std::string line(std::istreambuf_iterator<char>(file), {});
