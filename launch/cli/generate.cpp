@@ -22,6 +22,7 @@
 #include "launch/cli/support/file_options.h"
 #include "launch/cli/support/loaded_model.h"
 #include "launch/cli/support/process.h"
+#include "launch/data/datasets/chat_template.h"
 #include "launch/data/datasets/text_pairs.h"
 #include "launch/support/files/file_pieces.h"
 #include "launch/support/text/terminal.h"
@@ -39,7 +40,9 @@ namespace {
 struct GenerateOptions {
   std::string checkpoint;
   std::string prompt;
-  bool ids = false;  ///< whether the prompt is ids
+  bool ids = false;                   ///< whether the prompt is ids
+  std::optional<ChatFormat> chat;     ///< the prompt is a message, and the model replies
+  std::optional<std::string> system;  ///< the first message, with `chat`
   std::optional<int64_t> max_tokens;
   std::optional<double> temperature;
   std::optional<int64_t> beams;
@@ -134,17 +137,33 @@ std::string read_prompt(const std::string& prompt, Communicator& world) {
   return broadcast_string(world, text, 0);
 }
 
-std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, const GenerateOptions& options,
-                                   const std::string& text, int64_t vocab_size) {
+/// A text to continue.
+struct Prompt {
+  std::vector<int32_t> tokens;
+  std::optional<int32_t> end;  ///< the token that ends the continuation
+};
+
+Prompt encode_chat(const Tokenizer& tokenizer, const GenerateOptions& options,
+                   const std::string& text) {
+  const ChatTemplate chat = ChatTemplate::of(*options.chat, tokenizer);
+  std::vector<Message> messages;
+  if (options.system) messages.push_back({Role::system, *options.system});
+  messages.push_back({Role::user, text});
+  return {chat.prompt(messages, "--chat"), chat.reply_end()};
+}
+
+Prompt encode_prompt(const Tokenizer& tokenizer, const GenerateOptions& options,
+                     const std::string& text, int64_t vocab_size) {
+  if (options.chat) return encode_chat(tokenizer, options, text);
+  const std::optional<int32_t> end = tokenizer.end_of_document();
   std::vector<int32_t> prompt =
       options.ids ? parse_ids(text, vocab_size, "--ids") : tokenizer.encode(text);
-  if (!prompt.empty()) return prompt;
+  if (!prompt.empty()) return {std::move(prompt), end};
   // A document begins where the previous one ended.
-  const auto begin = tokenizer.end_of_document();
-  require(begin.has_value(),
+  require(end.has_value(),
           "{} is empty, and tokenizer {} has no end-of-document token to start from: pass a prompt",
           options.ids ? "--ids" : "--prompt", tokenizer.kind());
-  return {*begin};
+  return {{*end}, end};
 }
 
 /// Samples if that was asked for; otherwise searches.
@@ -179,7 +198,9 @@ void generate_with_source(const GenerateOptions& options, Communicator& world) {
   const std::string text = read_prompt(options.prompt, world);
   // All ranks see the same text, so none fails alone.
   all_alike(world, [&] {
-    require(!options.ids, "--ids is for models that continue a text: pass a source with --prompt");
+    require(!options.ids && !options.chat,
+            "{} is for models that continue a text: pass a source with --prompt",
+            options.ids ? "--ids" : "--chat");
     require_tokenizer(tokenizer, "--prompt", loaded.path);
     const Sample sample =
         source_sample(loaded.model->config(), tokenizer, text, options.truncate, "--prompt");
@@ -209,7 +230,7 @@ void generate(const GenerateOptions& options, Communicator& world) {
   OpenedDevices devices;
   std::unique_ptr<Generator> generator;
   std::unique_ptr<Tokenizer> tokenizer;
-  std::vector<int32_t> prompt;
+  Prompt prompt;
   const auto path = resolve_checkpoint(options.checkpoint, world);
   bool is_encoder_decoder = false;
   all_or_none(world, [&] {
@@ -231,9 +252,11 @@ void generate(const GenerateOptions& options, Communicator& world) {
   });
 
   std::unique_ptr<Writer> writer;  // on the first rank
-  if (world.rank() == 0 && options.ids) writer = std::make_unique<IdWriter>(prompt);
+  if (world.rank() == 0 && options.ids) writer = std::make_unique<IdWriter>(prompt.tokens);
   if (world.rank() == 0 && !options.ids) {
-    writer = std::make_unique<TextWriter>(*tokenizer, text, prompt);
+    const bool only_reply = options.chat.has_value();
+    writer = only_reply ? std::make_unique<TextWriter>(*tokenizer, "", std::span<const int32_t>())
+                        : std::make_unique<TextWriter>(*tokenizer, text, prompt.tokens);
   }
   if (writer) writer->start();
   SamplingOptions sampling = options.sampling;
@@ -241,9 +264,11 @@ void generate(const GenerateOptions& options, Communicator& world) {
   sampling.temperature = options.temperature.value_or(1.0);
   // All ranks see the same tokens and logits, so none fails alone.
   all_alike(world, [&] {
-    generator->generate(prompt, options.max_tokens.value_or(kDefaultTokens), sampling,
+    generator->generate(prompt.tokens, options.max_tokens.value_or(kDefaultTokens), sampling,
                         [&](int32_t token) {
-                          if (token == tokenizer->end_of_document()) return false;
+                          if (token == prompt.end || token == tokenizer->end_of_document()) {
+                            return false;
+                          }
                           if (writer) writer->add(token);
                           return true;
                         });
@@ -268,6 +293,18 @@ void add_generate_command(CLI::App& app, int& exit_code) {
   add_ids_option(*command, options->prompt, "--prompt",
                  "; - reads them from standard input; prints ids");
   add_file_options(*command, options->file, "--prompt");
+  CLI::Option* const chat = add_choice(
+      *command, "--chat", options->chat,
+      {{"auto", ChatFormat::automatic},
+       {"chatml", ChatFormat::chatml},
+       {"plain", ChatFormat::plain}},
+      "Read the prompt as a user's message, in this template (data.chat_template), and print the "
+      "assistant's reply");
+  chat->excludes("--ids")->excludes("--input");
+  command
+      ->add_option("--system", options->system, "With --chat: a system message before the prompt")
+      ->type_name("TEXT")
+      ->needs(chat);
   command
       ->add_option("--max-tokens", options->max_tokens,
                    "Maximum number of tokens to generate (default: 200; of an encoder-decoder, as "

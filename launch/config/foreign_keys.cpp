@@ -68,6 +68,10 @@ constexpr ForeignKey kForeignKeys[] = {
      {"mask_token_id", "cls_token_id", "sep_token_id", "pad_token_id", "eos_token_id",
       "unk_token_id", "eod_token_id"},
      "a map, as in {cls: 2, sep: 3, mask: 4}"},
+    {"data.loss_on_prompts", {"train_on_inputs", "train_on_prompt"}},
+    {"data.loss_on_prompts",
+     {"completion_only_loss", "assistant_only_loss", "mask_prompt"},
+     "with the opposite meaning"},
     {"mlm.probability", {"mlm_probability", "mask_prob"}},
 
     {"parallel.tensor",

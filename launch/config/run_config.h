@@ -9,6 +9,7 @@
 
 #include "core/dtype.h"
 #include "launch/config/augmentation_options.h"
+#include "launch/config/chat_format.h"
 #include "launch/config/data_blend.h"
 #include "launch/config/masking_options.h"
 #include "launch/config/span_corruption_options.h"
@@ -64,7 +65,9 @@ struct DataSection {
   bool loss_across_documents = true;               ///< causal LM: documents predict the next one
   ShortSamples short_samples = ShortSamples::pad;  ///< masked LM
   std::optional<std::string> labels;               ///< classification: names, separated by commas
-  bool truncate = false;                           ///< classification: cut texts that are too long
+  bool truncate = false;         ///< of files of texts: cut those that are too long
+  bool loss_on_prompts = false;  ///< causal LM on prompts and completions: learn both
+  ChatFormat chat_template = ChatFormat::automatic;  ///< causal LM on messages
 
   bool operator==(const DataSection&) const = default;
 };

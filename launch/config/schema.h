@@ -349,15 +349,17 @@ void describe(Section& model, auto& field) {
 
 template <MaybeConst<DataSection> Section>
 void describe(Section& data, auto& field) {
-  field(required("train"), data.train, PathOrBlend{},
-        "Prefix of the training dataset, as passed to `tessera prepare`; with `model.head: "
-        "classification` or `token_classification`, a `.jsonl` or `.tsv` file of labeled texts; "
-        "with `embedding`, one of anchors and positives; of images, an IDX file (MNIST's format, "
-        "perhaps compressed by gzip) whose labels are beside it, a folder with a folder of PNG or "
-        "JPEG files for each class, or a `.bin` file, or a folder of them, in CIFAR-10's format. "
-        "Several datasets are blended "
-        "by weight, as in `{data/books: 0.7, data/web: 0.3}`: each provides its share of the "
-        "samples throughout the run and starts over when it is used up.");
+  field(
+      required("train"), data.train, PathOrBlend{},
+      "Prefix of the training dataset, as passed to `tessera prepare`; with `model.head: "
+      "classification` or `token_classification`, a `.jsonl` or `.tsv` file of labeled texts; "
+      "with `embedding`, one of anchors and positives; for models that predict the next token, "
+      "also one of prompts and completions or of messages; of images, an IDX file (MNIST's format, "
+      "perhaps compressed by gzip) whose labels are beside it, a folder with a folder of PNG or "
+      "JPEG files for each class, or a `.bin` file, or a folder of them, in CIFAR-10's format. "
+      "Several datasets are blended "
+      "by weight, as in `{data/books: 0.7, data/web: 0.3}`: each provides its share of the "
+      "samples throughout the run and starts over when it is used up.");
   field("eval", data.eval, OrNull<PathOrBlend>{},
         "The evaluation dataset, in the same form. With null, the run evaluates on the "
         "`eval_fraction` held out from `train`.");
@@ -370,7 +372,7 @@ void describe(Section& data, auto& field) {
         "0.03` and `test_fraction: 0.001`.");
   field(derived("tokenizer"), data.tokenizer, TokenizerName{},
         "The tokenizer of the data. `auto` is the one that `tessera prepare` kept beside the "
-        "dataset; for labeled texts, that of `checkpoint.from`; for images, `none`. `byte` has a "
+        "dataset; for files of texts, that of `checkpoint.from`; for images, `none`. `byte` has a "
         "token for each of the "
         "256 bytes and a separator; `wordpiece:` is uncased BERT's, with its vocabulary file, "
         "`wordpiece-cased:` cased BERT's; `bpe:` is GPT-2's byte-level BPE, a folder with "
@@ -383,12 +385,14 @@ void describe(Section& data, auto& field) {
         "Masked language models need these three, other heads the first two. None of "
         "`cls`, `sep`, `mask`, `pad` and `unk` is masked or a random replacement. `eos` ends a "
         "document: `tessera generate` stops there.");
-  field("packing", data.packing,
+  field(derived("packing"), data.packing,
         OneOf<Packing>{{{"concatenate", Packing::concatenate}, {"documents", Packing::documents}}},
         "For models that predict the next token: how rows of `model.seq_length` tokens are formed. "
         "`concatenate` cuts them from the concatenated documents, as Megatron-LM does. `documents` "
         "packs as many whole documents as fit; they do not attend to one another, and only a "
-        "document longer than a row is cut. The rest of a row is not computed.");
+        "document longer than a row is cut. The rest of a row is not computed. `auto` is "
+        "`documents` if `data.train` has prompts and completions or messages, which need it, "
+        "otherwise `concatenate`.");
   field("separate_documents", data.separate_documents, TrueOrFalse{},
         "For models that predict the next token, with `packing: concatenate`: whether attention "
         "and positions restart at document boundaries within a sample. The boundaries come from "
@@ -407,10 +411,23 @@ void describe(Section& data, auto& field) {
         "separated by commas, as in "
         "`negative,positive`. With null, the data contains label numbers or, with `problem_type: "
         "regression`, numbers. `auto` uses the labels in the training file, sorted.");
-  field("truncate", data.truncate, TrueOrFalse{},
-        "With a `head` other than `pretraining`, and for pairs of texts: whether to truncate texts "
-        "of more than `model.seq_length` or `model.source_length` tokens. If false, they are "
-        "errors.");
+  field(
+      "truncate", data.truncate, TrueOrFalse{},
+      "With a `head` other than `pretraining`, and for pairs of texts, prompts and completions: "
+      "whether to truncate texts of more than `model.seq_length` or `model.source_length` tokens. "
+      "If false, they are errors.");
+  field("loss_on_prompts", data.loss_on_prompts, TrueOrFalse{},
+        "For models that predict the next token, on prompts and completions or messages: whether "
+        "the loss also counts the tokens of prompts and of messages that are not the assistant's. "
+        "TRL's `completion_only_loss` is the opposite.");
+  field("chat_template", data.chat_template,
+        OneOf<ChatFormat>{{{"auto", ChatFormat::automatic},
+                           {"chatml", ChatFormat::chatml},
+                           {"plain", ChatFormat::plain}}},
+        "For models that predict the next token, on messages: what surrounds a message. `chatml` "
+        "needs a tokenizer with ChatML's two special tokens; `plain` writes the role, a colon and "
+        "a line end before each message. `auto` is `chatml` if the tokenizer has these tokens, "
+        "otherwise `plain`. [guide.md](guide.md#fine-tune-on-prompts-and-completions) shows both.");
 }
 
 template <MaybeConst<MaskingOptions> Section>

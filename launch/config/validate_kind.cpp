@@ -120,13 +120,15 @@ void check_document_run(const RunConfig& config) {
   require_default(config.data.packing == Packing::concatenate, "data.packing", reason);
   require_default(!config.data.separate_documents, "data.separate_documents", reason);
   require_default(config.data.loss_across_documents, "data.loss_across_documents", reason);
+  require_default(!config.data.loss_on_prompts, "data.loss_on_prompts", reason);
+  require_default(config.data.chat_template == ChatFormat::automatic, "data.chat_template", reason);
   require(
       !config.model.next_sentence || config.data.short_samples == ShortSamples::pad,
       "data.short_samples is pack, but model.next_sentence is true: the length of a pair differs "
       "in every epoch, so pairs are not packed, so choose pad; padding is not computed");
 }
 
-/// What only datasets or only pairs of texts use is checked when the data is opened.
+/// What only datasets or only files of texts use is checked when the data is opened.
 void check_seq2seq_run(const RunConfig& config) {
   const std::string reason = no_such_thing(architecture_of(config.model.kind));
   require_default(config.mlm == MaskingOptions{}, "a key of mlm", reason);
@@ -185,8 +187,8 @@ void check_classification_run(const RunConfig& config) {
 void check_other_run(const RunConfig& config) {
   constexpr const char* kReason = "model.head is pretraining";
   require_default(!config.data.labels, "data.labels", kReason);
-  require_default(!config.data.truncate || traits_of(config.model).source_length > 0,
-                  "data.truncate", kReason);
+  const bool reads_datasets_only = traits_of(config.model).objective == Objective::masked_lm;
+  require_default(!config.data.truncate || !reads_datasets_only, "data.truncate", kReason);
 }
 
 void check_embeddings(const ModelConfig& model) {

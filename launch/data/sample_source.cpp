@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "core/checked.h"
@@ -13,12 +14,15 @@
 #include "launch/data/datasets/gpt_dataset.h"
 #include "launch/data/datasets/gpt_packed_dataset.h"
 #include "launch/data/datasets/labeled_lines.h"
+#include "launch/data/datasets/sft_dataset.h"
+#include "launch/data/datasets/sft_lines.h"
 #include "launch/data/datasets/span_corruption.h"
 #include "launch/data/datasets/text_pairs.h"
 #include "launch/data/datasets/text_tuples.h"
 #include "launch/data/images/image_dataset.h"
 #include "launch/data/indexed/dataset_metadata.h"
 #include "launch/support/files/mapped_file.h"
+#include "launch/support/text/human_text.h"
 #include "launch/tokenizers/id_tokenizer.h"
 #include "launch/tokenizers/tokenizer_identity.h"
 #include "models/architecture.h"
@@ -103,13 +107,35 @@ class TokenSource : public SampleSource {
   std::shared_ptr<const Tokenizer> tokenizer_;
 };
 
+/// Whether any of a config's data is a file of texts, and not a prepared dataset.
+bool has_text_files(const DataSection& data) {
+  const auto is_file = [](const DataBlend::Part& part) { return is_labeled_file(part.path); };
+  return std::ranges::any_of(data.train.parts, is_file) ||
+         (data.eval && std::ranges::any_of(data.eval->parts, is_file));
+}
+
+/// Refuses keys of supervised fine-tuning if no data is for it.
+void require_no_sft_keys(const DataSection& data, const std::string& path) {
+  if (has_text_files(data)) return;
+  const char* key = data.truncate                                 ? "data.truncate"
+                    : data.loss_on_prompts                        ? "data.loss_on_prompts"
+                    : data.chat_template != ChatFormat::automatic ? "data.chat_template"
+                                                                  : nullptr;
+  require(key == nullptr,
+          "{} is set, but {} is a prepared dataset, and not a .jsonl or .tsv file of prompts and "
+          "completions: leave it out",
+          key == nullptr ? "" : key, path);
+}
+
 class GptSource final : public TokenSource {
  public:
   // Checks tokens against the model's vocabulary only: a GPT may learn from tokens of any
   // tokenizer.
   GptSource(const RunConfig& config, std::shared_ptr<const Tokenizer> tokenizer,
             const std::string& path, std::vector<std::string>& notes)
-      : TokenSource(config, std::move(tokenizer), path, config.model.vocab_size, notes) {}
+      : TokenSource(config, std::move(tokenizer), path, config.model.vocab_size, notes) {
+    require_no_sft_keys(config.data, path);
+  }
 
   std::shared_ptr<const Dataset> samples(Range range, const SampleUse& /*use*/) const override {
     if (data_.packing == Packing::documents) {
@@ -120,6 +146,58 @@ class GptSource final : public TokenSource {
     options.loss_across_documents = data_.loss_across_documents;
     return std::make_shared<const GptDataset>(tokens_, range, seq_length_, options);
   }
+};
+
+/// Prompts and completions or conversations, tokenized on loading.
+class SftSource final : public SampleSource {
+ public:
+  SftSource(const RunConfig& config, const Tokenizer& tokenizer, const std::string& path,
+            std::vector<std::string>& notes) {
+    const DataSection& data = config.data;
+    require(data.packing == Packing::documents,
+            "data.packing is concatenate, but {} has prompts and completions, which are packed "
+            "whole and do not see each other: choose documents, or leave the key out",
+            path);
+    const bool has_roles = has_messages(path);
+    require(has_roles || data.chat_template == ChatFormat::automatic,
+            "data.chat_template is set, but {} has prompts and completions, which nothing "
+            "surrounds: leave it out, or write messages",
+            path);
+    const ChatTemplate chat = has_roles ? ChatTemplate::of(data.chat_template, tokenizer)
+                                        : ChatTemplate::without_roles(tokenizer);
+    examples_ = std::make_shared<const SftExamples>(
+        path, chat, SftOptions{config.model.seq_length, data.truncate, data.loss_on_prompts});
+    note(notes);
+  }
+
+  int64_t size() const override { return examples_->size(); }
+
+  std::string identity() const override {
+    return fmt::format("{} examples, {}", size(), sampled_checksum(MappedFile(examples_->path())));
+  }
+
+  std::shared_ptr<const Dataset> samples(Range range, const SampleUse& /*use*/) const override {
+    return std::make_shared<const SftDataset>(examples_, range);
+  }
+
+ private:
+  void note(std::vector<std::string>& notes) const {
+    const SftExamples& all = *examples_;
+    notes.push_back(fmt::format("{}: {} examples of {} tokens, of which the model learns {}",
+                                all.path(), grouped(all.size()), grouped(all.num_tokens()),
+                                grouped(all.num_targets())));
+    if (all.num_truncated() > 0) {
+      notes.push_back(fmt::format("{}: {} of {} examples were truncated to {} tokens", all.path(),
+                                  all.num_truncated(), all.size(), all.seq_length() + 1));
+    }
+    if (all.num_left_out() > 0) {
+      notes.push_back(fmt::format(
+          "{}: {} examples are left out, because nothing of their completions fits into {} tokens",
+          all.path(), all.num_left_out(), all.seq_length() + 1));
+    }
+  }
+
+  std::shared_ptr<const SftExamples> examples_;
 };
 
 class BertSource final : public TokenSource {
@@ -334,6 +412,9 @@ std::unique_ptr<const SampleSource> open_source(const RunConfig& config,
   if (config.model.has_images()) return std::make_unique<const ImageSource>(config, path);
   switch (traits_of(config.model).objective) {
     case Objective::causal_lm:
+      if (is_labeled_file(path)) {
+        return std::make_unique<const SftSource>(config, *tokenizer, path, notes);
+      }
       return std::make_unique<const GptSource>(config, std::move(tokenizer), path, notes);
     case Objective::masked_lm:
       return std::make_unique<const BertSource>(config, tokenizer, path, notes);

@@ -1,8 +1,10 @@
-// A .tsv or .jsonl file of labeled texts or words, or of texts that belong together. The first byte
-// of the input says which, whether labels are names, and how many a text has.
+// A .tsv or .jsonl file of labeled texts or words, of texts that belong together, or of prompts and
+// completions or messages. The first byte of the input says which, whether labels are names, and
+// how many a text has.
 
 #include "launch/data/datasets/labeled_lines.h"
 #include "launch/data/datasets/labeled_words.h"
+#include "launch/data/datasets/sft_lines.h"
 #include "launch/data/datasets/text_tuples.h"
 #include "tests/fuzz/fuzz_input.h"
 
@@ -31,6 +33,15 @@ void read_tuples(const std::string& path, size_t size) {
   });
 }
 
+void read_sft(const std::string& path, size_t size) {
+  for_each_sft_line(path, [&](const SftLine& line) {
+    fuzz::expect(line.messages.back().role == Role::assistant, "nothing to learn");
+    for (const Message& message : line.messages) {
+      fuzz::expect(message.text.size() <= size, "a message longer than the file");
+    }
+  });
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -42,7 +53,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if ((data[0] & 4) != 0) labels.problem_type = ProblemType::multi_label_classification;
   if ((data[0] & 8) != 0) labels = {1, {}, ProblemType::regression};
   const bool words = (data[0] & 16) != 0, tuples = (data[0] & 32) != 0;
+  const bool sft = (data[0] & 64) != 0;
   fuzz::refuse_or_take([&] {
+    if (sft) return read_sft(path, size);
     if (tuples) return read_tuples(path, size);
     words ? read_words(path, labels, size) : read_texts(path, labels, size);
   });

@@ -18,6 +18,7 @@
 #include "launch/config/label_names.h"
 #include "launch/config/load_config.h"
 #include "launch/config/validate_kind.h"
+#include "launch/data/datasets/labeled_lines.h"
 #include "launch/data/indexed/dataset_metadata.h"
 #include "launch/data/sampling/first_samples.h"
 #include "launch/data/training_data.h"
@@ -80,11 +81,14 @@ RunConfig config_of(const EvalOptions& options, const Checkpoint& checkpoint) {
   return config;
 }
 
-/// Sets `data` as the run's evaluation data.
+/// Sets `data` as the run's evaluation data. Packing is of the run's own data; prompts and
+/// completions have one way alone.
 RunConfig with_data(RunConfig config, const std::optional<std::string>& data) {
   if (!data) return config;
   config.data.eval = DataBlend(*data);
   config.data.eval_fraction = 0.0;
+  const bool is_causal = traits_of(config.model).objective == Objective::causal_lm;
+  if (is_causal && is_labeled_file(*data)) config.data.packing = Packing::documents;
   return config;
 }
 
@@ -100,10 +104,10 @@ const DataBlend& datasets_of(const DataSection& data, DataPart part) {
   return part == DataPart::eval && data.eval ? *data.eval : data.train;
 }
 
-/// Mean bytes per token from a dataset's metadata; 0 if it has none, and for several datasets,
-/// whose shares of the tokens are unknown.
+/// Mean bytes per token from a dataset's metadata; 0 if it has none, as files of texts, and for
+/// several datasets, whose shares of the tokens are unknown.
 double mean_bytes_per_token(const DataBlend& datasets) {
-  if (datasets.parts.size() != 1) return 0.0;
+  if (datasets.parts.size() != 1 || is_labeled_file(datasets.parts[0].path)) return 0.0;
   const auto metadata = read_metadata(IndexedDataset(datasets.parts[0].path));
   if (!metadata || metadata->tokens == 0) return 0.0;
   return static_cast<double>(metadata->bytes) / static_cast<double>(metadata->tokens);

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "core/random.h"
+#include "launch/data/datasets/labeled_lines.h"
 #include "launch/data/indexed/indexed_dataset_writer.h"
 #include "launch/support/files/staged_file.h"
 #include "launch/tokenizers/id_tokenizer.h"
@@ -148,11 +149,10 @@ std::string text_tuples(const ModelConfig& model) {
   return lines;
 }
 
-/// Pairs of texts of ids; the target mostly follows from the source.
-std::string text_pairs(const ModelConfig& model) {
-  std::string lines = "source\ttarget\n";
+/// A header, and pairs of texts of up to `most` ids; the second mostly follows from the first.
+std::string text_pairs(const ModelConfig& model, std::string_view header, int64_t most) {
+  std::string lines(header);
   Ids ids(model.vocab_size, 5);
-  const int64_t most = std::min(model.seq_length, model.resolved_source_length()) - 1;
   for (int line = 0; line < 400; ++line) {
     std::string source, target;
     for (int64_t left = 1 + ids.below(most); left > 0; --left) {
@@ -315,10 +315,24 @@ void shrink_data(ShrunkRun& run, const std::filesystem::path& folder) {
   }
   if (objective == Objective::seq2seq) {
     const std::string path = folder / "pairs.tsv";
-    write_file(path, text_pairs(config.model));
+    const int64_t most =
+        std::min(config.model.seq_length, config.model.resolved_source_length()) - 1;
+    write_file(path, text_pairs(config.model, "source\ttarget\n", most));
     config.data.train = path;
     config.span_corruption = {};
     run.left_out.emplace_back("the data is pairs of texts here, also if data.train is a dataset");
+    return;
+  }
+  const auto is_text_file = [](const DataBlend::Part& part) { return is_labeled_file(part.path); };
+  if (objective == Objective::causal_lm &&
+      std::ranges::any_of(before.data.train.parts, is_text_file)) {
+    const std::string path = folder / "prompts.tsv";
+    const int64_t most = std::max<int64_t>(1, config.model.seq_length / 2);
+    write_file(path, text_pairs(config.model, "prompt\tcompletion\n", most));
+    config.data.train = path;
+    config.data.packing = Packing::documents;
+    config.data.chat_template = ChatFormat::automatic;
+    run.left_out.emplace_back("the data is prompts and completions of ids here, without roles");
     return;
   }
   const auto parts = std::min<size_t>(before.data.train.parts.size(), 2);

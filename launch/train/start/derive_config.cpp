@@ -95,6 +95,7 @@ class Deriver {
     if (wants("model.head")) derive_head();
     derive_images();
     if (wants("model.next_sentence")) derive_next_sentence();
+    if (wants("data.packing")) derive_packing();
     if (!own_ && config().checkpoint.from && wants_of_model()) derive_pooling();
     if (wants("model.hard_negatives")) derive_hard_negatives();
     if (wants("model.num_labels") || wants("data.labels")) derive_labels();
@@ -226,6 +227,14 @@ class Deriver {
     set("model.hard_negatives", "true", fmt::format("the negatives in {}", paths[0]));
   }
 
+  void derive_packing() {
+    const bool is_causal = traits_of(config().model).objective == Objective::causal_lm;
+    const std::vector<std::string> paths = paths_of(config().data.train);
+    const auto examples = std::ranges::find_if(paths, is_labeled_file);
+    if (!is_causal || examples == paths.end()) return use_default("data.packing");
+    set("data.packing", "documents", fmt::format("for the examples in {}", *examples));
+  }
+
   /// Of checkpoint.from, if pre-training continues.
   void derive_next_sentence() {
     if (classifies()) return use_default("model.next_sentence");
@@ -296,16 +305,20 @@ class Deriver {
     if (own_ && own_->has_attachment(kTokenizerAttachment)) {
       derived_.tokenizer = tokenizer_of(*own_);
       origin = "the run's checkpoints";
-    } else if (classifies() || has_pairs()) {
+    } else if (classifies() || has_text_files()) {
       require(config().checkpoint.from.has_value(),
               "data.tokenizer is auto, but {} have no tokenizer: set it, or start from a "
               "trained model with checkpoint.from",
-              classifies() ? "labeled texts" : "pairs of texts");
+               classifies()   ? "labeled texts"
+               : is_seq2seq() ? "pairs of texts"
+                              : "prompts and completions");
       derived_.tokenizer =
           with_exit_code(ExitCode::data, [&] { return tokenizer_of(checkpoint_from()); });
       origin = checkpoint_from().path().string();
     } else {
-      origin = config().data.train.parts.at(0).path;
+      const std::vector<std::string> paths = paths_of(config().data.train);
+      const auto prepared = std::ranges::find_if_not(paths, is_labeled_file);
+      origin = prepared == paths.end() ? paths.at(0) : *prepared;
       derived_.tokenizer =
           with_exit_code(ExitCode::data, [&] { return tokenizer_of_dataset(origin); });
     }
@@ -314,9 +327,11 @@ class Deriver {
   }
 
   bool is_seq2seq() const { return traits_of(config().model).objective == Objective::seq2seq; }
-  /// Whether the data is pairs of texts, and not a dataset for span corruption.
-  bool has_pairs() const {
-    return is_seq2seq() && std::ranges::all_of(paths_of(config().data.train), is_labeled_file);
+  /// Whether all data is pairs of texts, or prompts and completions, and none a prepared dataset.
+  bool has_text_files() const {
+    const Objective objective = traits_of(config().model).objective;
+    return (objective == Objective::seq2seq || objective == Objective::causal_lm) &&
+           std::ranges::all_of(paths_of(config().data.train), is_labeled_file);
   }
 
   void derive_vocab_size() {
@@ -328,7 +343,7 @@ class Deriver {
     std::shared_ptr<const Tokenizer> tokenizer = derived_.tokenizer;
     if (tokenizer == nullptr) tokenizer = make_tokenizer(config().data.tokenizer);
     const std::string of = is_none(*tokenizer) ? "the dataset's" : "the tokenizer's";
-    if (is_seq2seq() && !has_pairs()) {
+    if (is_seq2seq() && !has_text_files()) {
       return set("model.vocab_size",
                  fmt::to_string(tokenizer->vocab_size() + config().span_corruption.sentinels),
                  of + " and the sentinels");
