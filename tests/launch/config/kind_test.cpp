@@ -51,6 +51,8 @@ TEST(ConfigKind, AcceptsOptionsOfEachKind) {
                       "model.attention_window=8", "model.positions=rotary",
                       "model.rotary_base=500.0", "model.norm_position=post"});
   expect_valid(kGpt, {"data.packing=documents"});
+  expect_valid(kGpt,
+               {"data.truncate=true", "data.loss_on_prompts=true", "data.chat_template=chatml"});
   expect_valid(kBert, {});
   expect_valid(kBert, {"model.next_sentence=true", "model.norm_position=pre"});
   expect_valid(kBert, {"data.short_samples=pack", "mlm.unit=span", "mlm.max_span=3",
@@ -176,6 +178,8 @@ TEST(ConfigKind, RejectsKeysThatBertIgnores) {
   expect_without_effect(kBert, "data.separate_documents=true", "data.separate_documents", reason);
   expect_without_effect(kBert, "data.loss_across_documents=false", "data.loss_across_documents",
                         reason);
+  expect_without_effect(kBert, "data.loss_on_prompts=true", "data.loss_on_prompts", reason);
+  expect_without_effect(kBert, "data.chat_template=plain", "data.chat_template", reason);
 }
 
 TEST(ConfigKind, RejectsKeysThatPretrainingIgnores) {
@@ -183,9 +187,9 @@ TEST(ConfigKind, RejectsKeysThatPretrainingIgnores) {
   for (const Sets& base : {kGpt, kBert}) {
     expect_without_effect(base, "model.num_labels=2", "model.num_labels", reason);
     expect_without_effect(base, "data.labels=\"a,b\"", "data.labels", reason);
-    expect_without_effect(base, "data.truncate=true", "data.truncate", reason);
     expect_without_effect(base, "model.problem_type=regression", "model.problem_type", reason);
   }
+  expect_without_effect(kBert, "data.truncate=true", "data.truncate", reason);
 }
 
 TEST(ConfigKind, RejectsKeysThatClassificationIgnores) {

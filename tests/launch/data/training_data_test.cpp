@@ -94,8 +94,8 @@ TEST_F(OpenData, HoldsOutEndOfEachDataset) {
 }
 
 TEST_F(OpenData, PartMatchesTrainingData) {
-  for (const SmallKind kind : {SmallKind::gpt_packed, SmallKind::bert_blend, SmallKind::bert_pairs,
-                               SmallKind::classifier}) {
+  for (const SmallKind kind : {SmallKind::gpt_packed, SmallKind::prompts, SmallKind::bert_blend,
+                               SmallKind::bert_pairs, SmallKind::classifier}) {
     const RunConfig run = config(kind);
     const TrainingData data = open_training_data(run);
     const auto part = [&](DataPart which) {
@@ -315,6 +315,55 @@ TEST_F(OpenData, SpecialTokensReplaceThoseOfDataset) {
   EXPECT_EQ(open_training_data(run, kept).tokenizer->end_of_document(), 8);
   expect_error([&] { open_training_data(run, make_tokenizer("byte")); },
                {"data.special_tokens is {eos: 8}, but data.tokenizer is auto (byte)"});
+}
+
+TEST_F(OpenData, PacksPromptsAndNotesWhatIsLearned) {
+  const TrainingData data = open_training_data(config(SmallKind::prompts));
+  EXPECT_THAT(data.notes, Contains(testing::ContainsRegex(
+                              "prompts.tsv: [0-9]+ examples of [0-9,]+ tokens, of which the model "
+                              "learns [0-9,]+$")));
+  EXPECT_THAT(data.notes, Contains(HasSubstr("examples were truncated to 17 tokens")));
+  EXPECT_THAT(data.notes, Contains(HasSubstr("examples are left out, because nothing")));
+  Sample sample;
+  data.train->fill(0, 0, sample);
+  EXPECT_GT(sample.document_lengths.size(), 0u);
+}
+
+TEST_F(OpenData, BlendsPromptsWithADataset) {
+  write_metadata("data", {"none", 53, "xxh3-64:0123456789abcdef"});
+  RunConfig run = config(SmallKind::prompts);
+  run.data.train = DataBlend({{folder_ / "prompts.tsv", 1.0}, {folder_ / "data", 1.0}});
+  const TrainingData data = open_training_data(run);
+  EXPECT_EQ(data.train_parts.size(), 2u);
+  EXPECT_EQ(data.train->seq_length(), 16);
+}
+
+TEST_F(OpenData, RefusesKeysThatDoNotFitPrompts) {
+  const auto error_with = [&](SmallKind kind, const auto& change) {
+    RunConfig run = config(kind);
+    change(run);
+    return test::error_of([&] { open_training_data(run); });
+  };
+  EXPECT_THAT(error_with(SmallKind::prompts, [](RunConfig& run) { run.data.packing = {}; }),
+              HasSubstr("data.packing is concatenate, but " + (folder_ / "prompts.tsv")));
+  EXPECT_THAT(error_with(SmallKind::prompts,
+                         [](RunConfig& run) { run.data.chat_template = ChatFormat::plain; }),
+              HasSubstr("data.chat_template is set, but " + (folder_ / "prompts.tsv")));
+  EXPECT_THAT(error_with(SmallKind::prompts, [](RunConfig& run) { run.data.truncate = false; }),
+              HasSubstr("data.truncate=true"));
+  EXPECT_THAT(error_with(SmallKind::prompts, [](RunConfig& run) { run.data.special_tokens = {}; }),
+              HasSubstr("tokenizer none has no end-of-document token"));
+  const auto is_dataset = [](const char* key) {
+    return testing::AllOf(HasSubstr(std::string(key) + " is set, but "),
+                          HasSubstr("is a prepared dataset"));
+  };
+  EXPECT_THAT(error_with(SmallKind::gpt, [](RunConfig& run) { run.data.truncate = true; }),
+              is_dataset("data.truncate"));
+  EXPECT_THAT(error_with(SmallKind::gpt, [](RunConfig& run) { run.data.loss_on_prompts = true; }),
+              is_dataset("data.loss_on_prompts"));
+  EXPECT_THAT(error_with(SmallKind::gpt,
+                         [](RunConfig& run) { run.data.chat_template = ChatFormat::chatml; }),
+              is_dataset("data.chat_template"));
 }
 
 TEST_F(OpenData, RejectsMetadataOfDifferentDataset) {

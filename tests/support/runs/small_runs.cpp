@@ -163,6 +163,23 @@ void write_text_pairs(const std::string& path) {
   require(file.flush().good(), "{} cannot be written", path);
 }
 
+/// Writes prompts of ids and completions that mostly repeat them.
+void write_prompts(const std::string& path) {
+  std::ofstream file(path);
+  file << "prompt\tcompletion\n";
+  Draws draws;
+  for (int line = 0; line < 200; ++line) {
+    std::string prompt, completion;
+    for (int64_t left = 1 + draws.below(17); left > 0; --left) {
+      const int64_t id = 1 + draws.below(kSmallVocabulary - 1);
+      prompt += fmt::format("{} ", id);
+      if (draws.below(3) != 0) completion += fmt::format("{} ", id);
+    }
+    file << prompt << '\t' << (completion.empty() ? "1" : completion) << '\n';
+  }
+  require(file.flush().good(), "{} cannot be written", path);
+}
+
 void write_sentences(const std::string& prefix, int64_t tokens) {
   IndexedDatasetWriter writer(prefix, {TokenType::u16, /*overwrite=*/true});
   Draws draws;
@@ -279,6 +296,18 @@ void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
       config.model.head_dim = 10;
       config.data.packing = Packing::documents;
       add_planes(config, folder, 3, DType::u8);
+      return;
+    case SmallKind::prompts:
+      add_dropout(config);
+      config.model.positions = Positions::rotary;
+      config.model.attention_window = 5;
+      config.model.num_heads = 3;  // of 4 tensor ranks, one has none
+      config.model.head_dim = 10;
+      config.data.train = folder / "prompts.tsv";
+      config.data.tokenizer = "none";
+      config.data.special_tokens = {{"eos", 0}};
+      config.data.packing = Packing::documents;
+      config.data.truncate = true;
       return;
     case SmallKind::qwen3:
       apply_preset(config.model, ModelKind::qwen3);
@@ -452,6 +481,8 @@ std::string to_string(SmallKind kind) {
       return "prefix_lm";
     case SmallKind::planes:
       return "planes";
+    case SmallKind::prompts:
+      return "prompts";
     case SmallKind::qwen3:
       return "qwen3";
     case SmallKind::bert_pairs:
@@ -511,6 +542,7 @@ void write_small_data(const TestFolder& folder, int64_t tokens) {
   write_text_tuples(folder / "tuples.tsv", /*negatives=*/false);
   write_text_tuples(folder / "triples.tsv", /*negatives=*/true);
   write_text_pairs(folder / "pairs.tsv");
+  write_prompts(folder / "prompts.tsv");
   write_small_images(folder);
 }
 

@@ -24,6 +24,8 @@ enum class SmallKind {
                 ///< global tokens, ALiBi, with dropout
   planes,       ///< packed documents with a mask of each head from a file, unequal heads, ALiBi,
                 ///< with dropout
+  prompts,      ///< prompts and completions of ids, some truncated, rotary positions, a window,
+                ///< unequal heads, with dropout
   qwen3,        ///< RMSNorm, SwiGLU, rotary with YaRN, grouped queries with biases, QK norm, an
                 ///< untied head; tensor ranks have unequal numbers of heads, and of MLP columns
   bert_pairs,   ///< padded sentence pairs, with the next-sentence head
@@ -55,6 +57,7 @@ inline constexpr SmallKind kSmallKinds[] = {SmallKind::gpt,
                                             SmallKind::gpt_blend,
                                             SmallKind::prefix_lm,
                                             SmallKind::planes,
+                                            SmallKind::prompts,
                                             SmallKind::qwen3,
                                             SmallKind::bert_pairs,
                                             SmallKind::bert_packed,

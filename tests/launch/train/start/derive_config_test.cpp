@@ -118,6 +118,34 @@ TEST_F(DeriveConfig, ReportsWhatIsMissing) {
               AllOf(HasSubstr("data.tokenizer is auto"), HasSubstr("checkpoint.from")));
 }
 
+TEST_F(DeriveConfig, PromptsArePackedAndUseTheTokenizerOfTheModel) {
+  write_file(folder_ / "p.jsonl", R"({"prompt": "a", "completion": "b"})");
+  EXPECT_THAT(error_of([&] { derive(load(least("p.jsonl"))); }),
+              AllOf(HasSubstr("data.tokenizer is auto, but prompts and completions have no"),
+                    HasSubstr("checkpoint.from")));
+  const DerivedConfig derived = derive(load(least("p.jsonl"), {"data.tokenizer=byte"}));
+  EXPECT_EQ(derived.config.data.packing, Packing::documents);
+  EXPECT_THAT(derived.origins.at("data.packing"), HasSubstr("the examples in "));
+  EXPECT_EQ(derived.config.model.vocab_size, 257);
+
+  prepare_text("data");
+  const DerivedConfig pretrained =
+      derive(load(least("data"), {"model.seq_length=16", "batch.micro=4"}));
+  EXPECT_EQ(pretrained.config.data.packing, Packing::concatenate);
+  const std::string blend = fmt::format("{{{}: 1, {}: 1}}", folder_ / "p.jsonl", folder_ / "data");
+  const DerivedConfig blended = derive(load(least("data"), {"data.train=" + blend}));
+  EXPECT_EQ(blended.config.data.packing, Packing::documents);
+  EXPECT_EQ(blended.tokenizer->kind(), "byte");
+
+  train_and_save(pretrained);
+  RunConfig tuned =
+      load(least("p.jsonl"), {"checkpoint.from=" + (folder_ / "run"), "data.truncate=true"});
+  tuned.run.dir = folder_ / "tuned";
+  const DerivedConfig from = derive(tuned);
+  EXPECT_EQ(from.tokenizer->kind(), "byte");
+  EXPECT_NO_THROW(open_training_data(from.config, from.tokenizer));
+}
+
 TEST_F(DeriveConfig, IdsNeedAVocabularySize) {
   PrepareOptions options;
   options.tokenizer = "none";

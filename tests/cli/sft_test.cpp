@@ -1,0 +1,146 @@
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "launch/support/text/json.h"
+#include "tests/cli/small_run.h"
+
+namespace tessera::test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int kQuestions = 50;
+
+std::string question(int i) { return fmt::format("What color is thing {}?", i); }
+
+std::string answer(int i) {
+  constexpr const char* kColors[] = {"red", "green", "blue", "yellow", "black", "white", "grey"};
+  return kColors[(3 * i + i / 10) % 7];
+}
+
+/// A decoder of bytes that is fine-tuned on questions and answers.
+class CliSft : public SmallRun {
+ protected:
+  CliSft() {
+    std::string prompts, messages;
+    for (int i = 0; i < kQuestions; ++i) {
+      const Json user = {{"role", "user"}, {"content", question(i)}};
+      const Json reply = {{"role", "assistant"}, {"content", answer(i)}};
+      messages += Json({{"messages", {user, reply}}}).dump() + "\n";
+      prompts += Json({{"prompt", question(i) + " "}, {"completion", answer(i)}}).dump() + "\n";
+    }
+    write_text(path("prompts.jsonl"), prompts);
+    write_text(path("messages.jsonl"), messages);
+  }
+
+  std::string file(const std::string& name) const { return path(name).string(); }
+
+  /// The keys of all runs, which have the same model.
+  static Arguments with(const Arguments& more) {
+    Arguments keys = {"model.seq_length=96",    "model.hidden_size=64", "model.positions=rotary",
+                      "model.init_stddev=0.02", "log.interval=50",      "batch.global=8"};
+    keys.insert(keys.end(), more.begin(), more.end());
+    return keys;
+  }
+
+  void pretrain() const { expect_success(run_train(kAlone, "base", with({"train.steps=20"}))); }
+
+  Arguments tune(const std::string& data, const Arguments& more = {}) const {
+    Arguments keys = with(
+        {"data.train=" + file(data), "checkpoint.from=" + file("base"), "data.eval=" + file(data)});
+    keys.insert(keys.end(), more.begin(), more.end());
+    return keys;
+  }
+
+  Arguments learn(const std::string& data) const {
+    return tune(data, {"train.steps=800", "optimizer.lr=4e-3", "optimizer.eps=1e-8",
+                       "optimizer.weight_decay=0", "eval.interval=800"});
+  }
+
+  /// Counts the questions that the run answers rightly.
+  int right_answers(const std::string& run_name, const std::string& after,
+                    const Arguments& more) const {
+    int right = 0;
+    for (int i = 0; i < kQuestions; i += 5) {
+      const std::string prompt = question(i) + after;
+      Arguments arguments = {"generate", file(run_name), "--prompt", prompt, "--temperature", "0"};
+      arguments.insert(arguments.end(), more.begin(), more.end());
+      const Outcome outcome = run(tessera(kAlone, arguments));
+      expect_success(outcome);
+      const std::string shown = more.empty() ? prompt : "";
+      right += outcome.output == shown + answer(i) + "\n" ? 1 : 0;
+    }
+    return right;
+  }
+};
+
+TEST_F(CliSft, LearnsToCompletePrompts) {
+  pretrain();
+  const Outcome outcome = run_train(kAlone, "tuned", learn("prompts.jsonl"));
+  expect_success(outcome);
+  EXPECT_THAT(outcome.output, HasSubstr("prompts.jsonl: 50 examples of "));
+  EXPECT_EQ(right_answers("tuned", " ", {}), kQuestions / 5);
+
+  const Outcome evaluated =
+      run(tessera(2, {"eval", file("tuned"), "--data", file("prompts.jsonl"), "--json"}));
+  expect_success(evaluated);
+  const Json report = parse_json(evaluated.output, "eval");
+  EXPECT_LT(report.at("perplexity").get<double>(), 1.1);
+  EXPECT_LT(report.at("token_targets").get<int64_t>(), report.at("tokens").get<int64_t>() / 2);
+  const Outcome before =
+      run(tessera(2, {"eval", file("base"), "--data", file("prompts.jsonl"), "--json"}));
+  expect_success(before);
+  const Json base = parse_json(before.output, "eval");
+  EXPECT_EQ(base.at("token_targets"), report.at("token_targets"));
+  EXPECT_GT(base.at("perplexity").get<double>(), 5.0);
+}
+
+TEST_F(CliSft, LearnsToReply) {
+  pretrain();
+  expect_success(run_train(kAlone, "tuned", learn("messages.jsonl")));
+  EXPECT_EQ(right_answers("tuned", "", {"--chat", "auto"}), kQuestions / 5);
+  expect_refused(
+      run(tessera(kAlone, {"generate", file("tuned"), "--prompt", "a", "--chat", "chatml"})),
+      {"data.chat_template is chatml", "<|im_start|>"});
+  expect_refused(
+      run(tessera(kAlone, {"generate", file("tuned"), "--prompt", "a", "--chat", "jinja"})),
+      {"'jinja' is none of: auto, chatml, plain"});
+  expect_refused(
+      run(tessera(kAlone, {"generate", file("tuned"), "--prompt", "a", "--system", "b"})),
+      {"--system requires --chat"});
+}
+
+TEST_F(CliSft, ShardedAndResumedMatchWholeRun) {
+  pretrain();
+  const auto keys = [&](const Arguments& more) {
+    Arguments all = tune("messages.jsonl", {"log.interval=1", "data.loss_on_prompts=true"});
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  expect_success(run_train(kAlone, "whole", keys({})));
+  expect_success(run_train(4, "run", keys({"--stop-at=10", "parallel.tensor=2"})));
+  expect_success(run_train(2, "run", keys({"parallel.zero=1"})));
+  expect_near(losses("run"), losses("whole"));
+}
+
+TEST_F(CliSft, NamesWhatDoesNotFit) {
+  pretrain();
+  write_text(path("bad.jsonl"), R"({"prompt": "a", "completion": "b"})"
+                                "\n"
+                                R"({"prompt": "a", "completion": ""})");
+  const std::vector<Arguments> wrong = {
+      {"data.train=" + file("bad.jsonl"), "bad.jsonl:2: the completion has no tokens"},
+      {"checkpoint.from=null", "data.tokenizer is auto, but prompts and completions have no"},
+      {"data.packing=concatenate", "data.packing is concatenate", "choose documents"},
+      {"data.chat_template=plain", "data.chat_template is set", "prompts.jsonl"},
+      {"data.separate_documents=true", "data.separate_documents", "data.packing is documents"},
+  };
+  for (const Arguments& set : wrong) {
+    expect_refused(run_train(2, "wrong", tune("prompts.jsonl", {set[0]})),
+                   {set.begin() + 1, set.end()});
+  }
+}
+
+}  // namespace
+}  // namespace tessera::test
