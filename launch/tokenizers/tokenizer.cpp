@@ -23,6 +23,10 @@ std::vector<int32_t> Tokenizer::encode_with_special(std::string_view text) const
   return encode(text);
 }
 
+size_t Tokenizer::settled_bytes(std::span<const int32_t> tokens) const {
+  return decode(tokens).size();
+}
+
 void Tokenizer::require_token(int32_t token) const {
   require(0 <= token && token < vocab_size(),
           "tokenizer {}: token {} is not in its vocabulary of {} tokens, 0 to {}", kind(), token,

@@ -52,6 +52,10 @@ class Tokenizer {
   /// printed one by one.
   virtual bool decodes_piecewise() const = 0;
 
+  /// Returns how many leading bytes of decode(tokens) stay the same whatever tokens follow, so that
+  /// a text can be shown while it is generated.
+  virtual size_t settled_bytes(std::span<const int32_t> tokens) const;
+
   /// Returns one token as printable UTF-8: "##ing", "[MASK]" or "\x0a". Throws as decode() does.
   virtual std::string token_text(int32_t token) const = 0;
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -25,6 +26,9 @@ void for_each_utf8_character(std::string_view text, Visit visit) {
     text.remove_prefix(character.bytes.size());
   }
 }
+
+/// The number of bytes at the end of a text, 0 to 3, that are the beginning of a character.
+size_t incomplete_utf8(std::string_view text);
 
 /// `text` with U+FFFD in place of each byte that is not part of valid UTF-8.
 std::string valid_utf8(std::string_view text);

@@ -256,6 +256,17 @@ std::string BpeTokenizer::decode_characters(std::span<const int32_t> tokens) con
   return text;
 }
 
+size_t BpeTokenizer::settled_bytes(std::span<const int32_t> tokens) const {
+  const auto is_open = [&](int32_t token) {
+    require_token(token);
+    return vocabulary_.is_special(token) || vocabulary_.fallback_byte(token).has_value();
+  };
+  if (vocabulary_.description().characters) {
+    while (!tokens.empty() && is_open(tokens.back())) tokens = tokens.first(tokens.size() - 1);
+  }
+  return decode(tokens).size();
+}
+
 std::string BpeTokenizer::token_text(int32_t token) const {
   require_token(token);
   const bool verbatim = vocabulary_.is_special(token) || vocabulary_.description().characters;

@@ -30,6 +30,8 @@ class BpeTokenizer final : public Tokenizer {
   /// UTF-8 become U+FFFD.
   std::string decode(std::span<const int32_t> tokens) const override;
   bool decodes_piecewise() const override { return !vocabulary_.description().characters; }
+  /// Among characters, all before the bytes at the end, which may become a character.
+  size_t settled_bytes(std::span<const int32_t> tokens) const override;
   /// Unprintable bytes are shown as "\x0a"; special tokens and characters verbatim.
   std::string token_text(int32_t token) const override;
   /// The first of "<|endoftext|>", "<|end_of_text|>", "</s>" and "<eos>" that exists.

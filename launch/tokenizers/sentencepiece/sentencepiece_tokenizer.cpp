@@ -247,6 +247,17 @@ std::string SentencePieceTokenizer::decode(std::span<const int32_t> tokens) cons
   return text;
 }
 
+size_t SentencePieceTokenizer::settled_bytes(std::span<const int32_t> tokens) const {
+  if (model_.denormalization) return 0;
+  const auto is_open = [&](int32_t token) {
+    require_token(token);
+    const PieceType type = model_.pieces[static_cast<size_t>(token)].type;
+    return type == PieceType::byte || type == PieceType::control;
+  };
+  while (!tokens.empty() && is_open(tokens.back())) tokens = tokens.first(tokens.size() - 1);
+  return decode(tokens).size();
+}
+
 std::string SentencePieceTokenizer::token_text(int32_t token) const {
   require_token(token);
   return printable(model_.pieces[static_cast<size_t>(token)].text);

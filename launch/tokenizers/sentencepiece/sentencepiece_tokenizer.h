@@ -45,6 +45,9 @@ class SentencePieceTokenizer final : public Tokenizer {
   /// As in the library: control pieces decode to nothing, the unknown piece to " ⁇ ".
   std::string decode(std::span<const int32_t> tokens) const override;
   bool decodes_piecewise() const override { return false; }
+  /// All before the bytes at the end, which may become a character; nothing if the model rewrites
+  /// decoded text.
+  size_t settled_bytes(std::span<const int32_t> tokens) const override;
   std::string token_text(int32_t token) const override;
   std::optional<int32_t> end_of_document() const override { return end_; }
   SpecialTokens special() const override { return special_; }

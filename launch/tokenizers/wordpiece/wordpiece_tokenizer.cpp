@@ -1,5 +1,6 @@
 #include "launch/tokenizers/wordpiece/wordpiece_tokenizer.h"
 
+#include <algorithm>
 #include <array>
 
 #include "launch/tokenizers/text/word_cache.h"
@@ -18,19 +19,20 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
   text = result.append(text, begin);
 }
 
+constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kReplacements = {
+    {{" .", "."},
+     {" ?", "?"},
+     {" !", "!"},
+     {" ,", ","},
+     {" ' ", "'"},
+     {" n't", "n't"},
+     {" 'm", "'m"},
+     {" 's", "'s"},
+     {" 've", "'ve"},
+     {" 're", "'re"}}};
+
 /// Matches clean_up_tokenization() of the Python package `transformers`.
 std::string cleaned_up(std::string text) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kReplacements = {
-      {{" .", "."},
-       {" ?", "?"},
-       {" !", "!"},
-       {" ,", ","},
-       {" ' ", "'"},
-       {" n't", "n't"},
-       {" 'm", "'m"},
-       {" 's", "'s"},
-       {" 've", "'ve"},
-       {" 're", "'re"}}};
   for (const auto& [from, to] : kReplacements) replace_all(text, from, to);
   return text;
 }
@@ -101,6 +103,14 @@ std::string WordPieceTokenizer::decode(std::span<const int32_t> tokens) const {
     }
   }
   return cleaned_up(std::move(text));
+}
+
+size_t WordPieceTokenizer::settled_bytes(std::span<const int32_t> tokens) const {
+  // Each replacement may begin in the last bytes of its input, all but one of its own length.
+  size_t open = 0;
+  for (const auto& replacement : kReplacements) open += replacement.first.size() - 1;
+  const size_t size = decode(tokens).size();
+  return size - std::min(size, open);
 }
 
 std::string WordPieceTokenizer::token_text(int32_t token) const {

@@ -30,6 +30,8 @@ class WordPieceTokenizer final : public Tokenizer {
   /// Python package `transformers`. Omits [PAD], [CLS] and [SEP].
   std::string decode(std::span<const int32_t> tokens) const override;
   bool decodes_piecewise() const override { return false; }
+  /// All but the last bytes, whose spaces depend on what follows.
+  size_t settled_bytes(std::span<const int32_t> tokens) const override;
   std::string token_text(int32_t token) const override;
   std::optional<int32_t> end_of_document() const override { return std::nullopt; }
   SpecialTokens special() const override { return vocabulary_.special(); }

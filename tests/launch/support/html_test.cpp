@@ -16,6 +16,15 @@ TEST(ValidUtf8, ReplacesInvalidBytes) {
   EXPECT_EQ(valid_utf8("\xF0\x9F\x98\x80"), "😀");
 }
 
+TEST(IncompleteUtf8, CountsTheBeginningOfACharacter) {
+  const std::pair<std::string, size_t> cases[] = {
+      {"", 0},           {"a", 0},        {"\u00e9", 0},       {"a\xc3", 1},
+      {"\xe2\x82", 2},   {"\xe2", 1},     {"\u20ac", 0},       {"\xf0\x9f\x98", 3},
+      {"\U0001F600", 0}, {"\xf0\x9f", 2}, {"\x80\x80\x80", 0}, {"\xc3\x28", 0},
+      {"\xff", 0},       {"\xc0", 0},     {"\xe2\x82\xc3", 1}, {"\x9f\x98\x80\x80", 0}};
+  for (const auto& [text, count] : cases) EXPECT_EQ(incomplete_utf8(text), count) << text;
+}
+
 TEST(EscapeHtml, EscapesAllSpecialCharacters) {
   EXPECT_EQ(escape_html("<a href=\"x\" id='y'>&amp;</a>"),
             "&lt;a href=&quot;x&quot; id=&#39;y&#39;&gt;&amp;amp;&lt;/a&gt;");
