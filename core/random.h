@@ -37,7 +37,7 @@ struct RandomKey {
   uint64_t seed = 0;
   RandomPurpose purpose = RandomPurpose::init;
   uint32_t id = 0;    ///< the layer (24 bits)
-  uint32_t step = 0;  ///< the optimizer step
+  uint32_t step = 0;  ///< the optimizer step; of `sampling`, the number of the text
 };
 
 /// Four 32-bit words of Philox4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2,

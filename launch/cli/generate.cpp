@@ -3,17 +3,14 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/error.h"
-#include "core/memory.h"
-#include "launch/checkpoint/checkpoint_tokenizer.h"
+#include "launch/checkpoint/checkpoint.h"
 #include "launch/checkpoint/find.h"
 #include "launch/checkpoint/model_json.h"
 #include "launch/cli/commands.h"
@@ -22,17 +19,14 @@
 #include "launch/cli/support/file_options.h"
 #include "launch/cli/support/loaded_model.h"
 #include "launch/cli/support/process.h"
-#include "launch/data/datasets/chat_template.h"
-#include "launch/data/datasets/text_pairs.h"
+#include "launch/data/datasets/line_reader.h"
 #include "launch/support/files/file_pieces.h"
 #include "launch/support/text/terminal.h"
 #include "launch/support/text/terminal_text.h"
-#include "launch/tokenizers/id_tokenizer.h"
-#include "launch/tools/generate/generator.h"
+#include "launch/tools/generate/continuation.h"
 #include "launch/tools/generate/target_generation.h"
 #include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
-#include "parallel/host/host_threads.h"
 
 namespace tessera {
 namespace {
@@ -41,7 +35,7 @@ struct GenerateOptions {
   std::string checkpoint;
   std::string prompt;
   bool ids = false;                   ///< whether the prompt is ids
-  std::optional<ChatFormat> chat;     ///< the prompt is a message, and the model replies
+  std::optional<ChatFormat> chat;     ///< prompts are messages, and the model replies
   std::optional<std::string> system;  ///< the first message, with `chat`
   std::optional<int64_t> max_tokens;
   std::optional<double> temperature;
@@ -49,231 +43,210 @@ struct GenerateOptions {
   double length_penalty = 1.0;
   bool truncate = false;
   SamplingOptions sampling;
+  std::vector<std::string> stops;
+  bool stream = false, no_stream = false;
   FileOptions file;  ///< instead of a prompt
   DeviceOptions devices;
+
+  int64_t num_beams() const { return beams.value_or(1); }
 };
 
 constexpr int64_t kDefaultTokens = 200;
 
-void print(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
-}
-
-/// Writes the tokens of a prompt and of its continuation.
-class Writer {
+/// Prints one text on the first rank, in parts. A file or a pipe gets the bytes of the model, a
+/// terminal nothing that drives it.
+class Printer {
  public:
-  virtual ~Writer() = default;
-  virtual void start() = 0;
-  virtual void add(int32_t token) = 0;
-  virtual void finish() = 0;
-};
+  /// Streams if the options say so, by default to a terminal.
+  Printer(const GenerateOptions& options, const Communicator& world)
+      : is_first_(world.rank() == 0),
+        is_watched_(is_first_ && stdout_is_watched()),
+        streams_(is_first_ && options.num_beams() == 1 &&
+                 (options.stream || (is_watched_ && !options.no_stream))) {}
 
-/// Writes tokens as ids.
-class IdWriter final : public Writer {
- public:
-  explicit IdWriter(std::span<const int32_t> prompt) : prompt_(prompt) {}
+  /// Whether parts are printed as soon as they are known.
+  bool streams() const { return streams_; }
 
-  void start() override { print(fmt::format("{}", fmt::join(prompt_, " "))); }
-  void add(int32_t token) override { print(fmt::format(" {}", token)); }
-  void finish() override { print("\n"); }
-
- private:
-  std::span<const int32_t> prompt_;
-};
-
-/// Writes a text token by token if the tokenizer allows it. Otherwise writes it at the end, because
-/// later tokens may change how earlier ones decode.
-class TextWriter final : public Writer {
- public:
-  /// `text` is that of the prompt.
-  TextWriter(const Tokenizer& tokenizer, std::string text, std::span<const int32_t> prompt)
-      : tokenizer_(tokenizer),
-        text_(std::move(text)),
-        prompt_size_(prompt.size()),
-        tokens_(prompt.begin(), prompt.end()) {}
-
-  void start() override { show(text_); }
-
-  void add(int32_t token) override {
-    if (tokenizer_.decodes_piecewise()) {
-      show(tokenizer_.decode({&token, 1}));
-    } else {
-      tokens_.push_back(token);
-    }
-  }
-
-  void finish() override {
-    if (!tokenizer_.decodes_piecewise()) {
-      const std::string prompt = tokenizer_.decode(std::span(tokens_).first(prompt_size_));
-      const std::string all = tokenizer_.decode(tokens_);
-      const bool goes_on = all.compare(0, prompt.size(), prompt) == 0;
-      show(goes_on ? all.substr(prompt.size()) : "\n" + all);
-    }
-    print("\n");
+  void add(std::string_view part) {
+    if (!is_first_) return;
+    const std::string shown = is_watched_ ? terminal_.add(part) : std::string(part);
+    std::fwrite(shown.data(), 1, shown.size(), stdout);
+    std::fflush(stdout);
   }
 
  private:
-  // A file or a pipe gets the bytes of the model, a terminal nothing that drives it.
-  void show(std::string_view text) { print(is_watched_ ? terminal_.add(text) : std::string(text)); }
-
-  const Tokenizer& tokenizer_;
-  bool is_watched_ = stdout_is_watched();
+  bool is_first_, is_watched_, streams_;
   TerminalText terminal_;
-  std::string text_;
-  size_t prompt_size_;
-  std::vector<int32_t> tokens_;
 };
 
 /// The value of --prompt or --ids, on all ranks; "-" stands for rank 0's standard input. Throws on
 /// all ranks or none. Collective.
-std::string read_prompt(const std::string& prompt, Communicator& world) {
-  if (prompt != kStdin) return prompt;
+std::string read_prompt(const GenerateOptions& options, Communicator& world) {
+  if (options.prompt != kStdin) return options.prompt;
   std::string text;
   all_or_none(world, [&] {
     if (world.rank() != 0) return;
-    for_each_piece(prompt, [&](std::string_view piece) { text += piece; });
+    for_each_piece(options.prompt, [&](std::string_view piece) {
+      text += piece;
+      require(text.size() <= kMaxLineBytes,
+              "{} -: standard input has more than {} bytes, but a prompt has at most that many: "
+              "shorten it",
+              options.ids ? "--ids" : "--prompt", kMaxLineBytes);
+    });
   });
   return broadcast_string(world, text, 0);
 }
 
-/// A text to continue.
-struct Prompt {
-  std::vector<int32_t> tokens;
-  std::optional<int32_t> end;  ///< the token that ends the continuation
-};
-
-Prompt encode_chat(const Tokenizer& tokenizer, const GenerateOptions& options,
-                   const std::string& text) {
-  const ChatTemplate chat = ChatTemplate::of(*options.chat, tokenizer);
-  std::vector<Message> messages;
-  if (options.system) messages.push_back({Role::system, *options.system});
-  messages.push_back({Role::user, text});
-  return {chat.prompt(messages, "--chat"), chat.reply_end()};
+SamplingOptions sampling_options(const GenerateOptions& options, const Tokenizer& tokenizer,
+                                 double default_temperature) {
+  SamplingOptions sampling = options.sampling;
+  sampling.temperature = options.temperature.value_or(default_temperature);
+  sampling.vocab_size = tokenizer.vocab_size();
+  return sampling;
 }
 
-Prompt encode_prompt(const Tokenizer& tokenizer, const GenerateOptions& options,
-                     const std::string& text, int64_t vocab_size) {
-  if (options.chat) return encode_chat(tokenizer, options, text);
-  const std::optional<int32_t> end = tokenizer.end_of_document();
-  std::vector<int32_t> prompt =
-      options.ids ? parse_ids(text, vocab_size, "--ids") : tokenizer.encode(text);
-  if (!prompt.empty()) return {std::move(prompt), end};
-  // A document begins where the previous one ended.
-  require(end.has_value(),
-          "{} is empty, and tokenizer {} has no end-of-document token to start from: pass a prompt",
-          options.ids ? "--ids" : "--prompt", tokenizer.kind());
-  return {{*end}, end};
-}
-
-/// Samples if that was asked for; otherwise searches.
 TargetOptions target_options(const GenerateOptions& options, const Tokenizer& tokenizer) {
   TargetOptions target;
+  target.beams = {options.num_beams(), options.length_penalty, options.sampling.repetition_penalty,
+                  tokenizer.vocab_size()};
+  target.sampling = sampling_options(options, tokenizer, 0.0);
+  target.stops = StopStrings(options.stops);
   target.max_tokens = options.max_tokens.value_or(0);
-  target.beams = {options.beams.value_or(1), options.length_penalty, tokenizer.vocab_size()};
-  check(target.beams);
-  if (options.temperature.value_or(0.0) == 0.0) return target;
-  target.sampling = options.sampling;
-  target.sampling->temperature = *options.temperature;
-  target.sampling->vocab_size = tokenizer.vocab_size();
-  check(*target.sampling);
   return target;
 }
 
-/// Writes target texts with an encoder-decoder.
-void generate_with_source(const GenerateOptions& options, Communicator& world) {
-  const LoadedModel loaded = load_model(options.checkpoint, options.devices, world,
-                                        options.file.rows(), options.file.tensor_ranks());
-  const Tokenizer& tokenizer = *loaded.tokenizer;
-  if (options.file.given()) {
-    FilePredictionOptions how;
-    how.truncate = options.truncate;
-    const auto open = [&](const FilePredictionOptions& opened) {
-      require_tokenizer(tokenizer, "--input", loaded.path);
-      return target_prediction(loaded.model->config(), tokenizer,
-                               target_options(options, tokenizer), opened);
-    };
-    return predict_for_file(loaded, options.file, how, open, world);
+ContinuationOptions continuation_options(const GenerateOptions& options,
+                                         const Tokenizer& tokenizer) {
+  ContinuationOptions how;
+  how.sampling = sampling_options(options, tokenizer, 1.0);
+  how.ends.max_tokens = options.max_tokens.value_or(kDefaultTokens);
+  how.ends.stops = StopStrings(options.stops);
+  if (const auto end = tokenizer.end_of_document()) how.ends.tokens.push_back(*end);
+  if (options.chat) {
+    how.chat = ChatOptions{*options.chat, options.system};
+    how.ends.tokens.push_back(ChatTemplate::of(*options.chat, tokenizer).reply_end());
   }
-  const std::string text = read_prompt(options.prompt, world);
-  // All ranks see the same text, so none fails alone.
-  all_alike(world, [&] {
-    require(!options.ids && !options.chat,
-            "{} is for models that continue a text: pass a source with --prompt",
-            options.ids ? "--ids" : "--chat");
-    require_tokenizer(tokenizer, "--prompt", loaded.path);
-    const Sample sample =
-        source_sample(loaded.model->config(), tokenizer, text, options.truncate, "--prompt");
-    const auto tokens =
-        generate_targets(*loaded.model, {&sample, 1}, target_options(options, tokenizer),
-                         sequence_ends(tokenizer).end)[0];
-    if (world.rank() == 0) print(for_terminal(tokenizer.decode(tokens)) + "\n");
-  });
+  return how;
 }
 
-/// Refuses options that a model which continues a text would ignore.
-void require_no_target_options(const GenerateOptions& options) {
-  const std::string_view option = options.file.given() ? "--input"
-                                  : options.beams      ? "--beams"
-                                  : options.truncate   ? "--truncate"
-                                                       : "";
+std::vector<int32_t> prompt_tokens(const GenerateOptions& options, const LoadedModel& loaded,
+                                   const std::string& prompt) {
+  const Tokenizer& tokenizer = *loaded.tokenizer;
+  const ModelConfig& config = loaded.model->config();
+  if (options.ids) return encode_prompt_ids(config, tokenizer, prompt, "--ids");
+  require_tokenizer(tokenizer, "--prompt", loaded.path);
+  if (!options.chat) return encode_prompt(config, tokenizer, prompt, "--prompt");
+  return encode_chat_prompt(config, tokenizer, {*options.chat, options.system}, prompt, "--chat");
+}
+
+/// Writes the targets or continuations for the texts of a file.
+void generate_for_file(const GenerateOptions& options, const LoadedModel& loaded,
+                       bool is_encoder_decoder, Communicator& world) {
+  const Tokenizer& tokenizer = *loaded.tokenizer;
+  const ModelConfig& config = loaded.model->config();
+  FilePredictionOptions how;
+  how.truncate = options.truncate;
+  predict_for_file(
+      loaded, options.file, how,
+      [&](const FilePredictionOptions& file) {
+        if (!is_encoder_decoder) {
+          return continuation_prediction(config, tokenizer,
+                                         continuation_options(options, tokenizer), file);
+        }
+        require_tokenizer(tokenizer, "--input", loaded.path);
+        return target_prediction(config, tokenizer, target_options(options, tokenizer), file);
+      },
+      world);
+}
+
+/// Prints the target text of an encoder-decoder for a source text.
+void print_target(const GenerateOptions& options, const LoadedModel& loaded,
+                  const std::string& source, Communicator& world) {
+  const Tokenizer& tokenizer = *loaded.tokenizer;
+  require_tokenizer(tokenizer, "--prompt", loaded.path);
+  const Sample sample =
+      source_sample(loaded.model->config(), tokenizer, source, options.truncate, "--prompt");
+  Printer printer(options, world);
+  OnToken on_token;
+  if (printer.streams()) on_token = [&](SampledText& text) { printer.add(text.text().take()); };
+  const TargetOptions target = target_options(options, tokenizer);
+  printer.add(
+      generate_targets(*loaded.model, tokenizer, {&sample, 1}, target, 0, on_token)[0].text + "\n");
+}
+
+/// Prints a prompt and its continuation, as text or as ids, or the reply to a message.
+void print_continuation(const GenerateOptions& options, const LoadedModel& loaded,
+                        const std::string& prompt, Communicator& world) {
+  const Tokenizer& tokenizer = *loaded.tokenizer;
+  const std::vector<int32_t> tokens = prompt_tokens(options, loaded, prompt);
+  const ContinuationOptions how = continuation_options(options, tokenizer);
+  SampledText text(how.sampling, tokenizer, how.ends, tokens, 0);
+  size_t num_ids = 0;
+  const auto next_ids = [&] {
+    std::string ids;
+    for (const int32_t id : text.new_tokens().subspan(num_ids)) ids += fmt::format(" {}", id);
+    num_ids = text.new_tokens().size();
+    return ids;
+  };
+
+  Printer printer(options, world);
+  const std::string shown = options.ids    ? fmt::format("{}", fmt::join(tokens, " "))
+                            : options.chat ? ""
+                                           : prompt;
+  OnToken on_token;
+  if (printer.streams()) {
+    printer.add(shown);
+    on_token = [&](SampledText&) { printer.add(options.ids ? next_ids() : text.text().take()); };
+  }
+  continue_texts(*loaded.model, {&text, 1}, on_token);
+  if (!printer.streams()) printer.add(shown);
+  printer.add((options.ids ? next_ids() : text.text().finish()) + "\n");
+}
+
+/// Throws if options contradict each other or the model would ignore one.
+void check_options(const GenerateOptions& options, const ModelConfig& model,
+                   bool is_encoder_decoder) {
+  SamplingOptions sampling = options.sampling;
+  sampling.temperature = options.temperature.value_or(1.0);
+  check(sampling);
+  check(BeamOptions{options.num_beams(), options.length_penalty});
+  (void)StopStrings(options.stops);
+  require(!options.stream || !options.file.given(),
+          "--stream shows a text while it is generated, but those of --input are written to a file "
+          "once all are complete: leave it out");
+  require(!options.stream || options.num_beams() == 1,
+          "--stream shows a text while it is generated, but a search with {} beams knows it only "
+          "at its end: leave out --stream or --beams",
+          options.num_beams());
+  require(!options.ids || options.stops.empty(),
+          "--stop is a text, but with --ids the prompt and its continuation are ids: leave it out");
+  require(!is_encoder_decoder || (!options.ids && !options.chat),
+          "{} is for models that continue a text: pass a source with --prompt",
+          options.ids ? "--ids" : "--chat");
+  if (is_encoder_decoder) return;
+  const std::string_view option = options.beams ? "--beams" : options.truncate ? "--truncate" : "";
   require(option.empty(),
           "{} is for encoder-decoders, but this model continues a text: leave it out", option);
-}
-
-bool has_source(const std::filesystem::path& checkpoint) {
-  const Checkpoint opened = Checkpoint::open(checkpoint);
-  return traits_of(model_from_json(opened.manifest().model)).source_length > 0;
+  require_objective(model, Objective::causal_lm, options.checkpoint);
 }
 
 void generate(const GenerateOptions& options, Communicator& world) {
-  OpenedDevices devices;
-  std::unique_ptr<Generator> generator;
-  std::unique_ptr<Tokenizer> tokenizer;
-  Prompt prompt;
   const auto path = resolve_checkpoint(options.checkpoint, world);
   bool is_encoder_decoder = false;
   all_or_none(world, [&] {
-    is_encoder_decoder = has_source(path);
-    if (!is_encoder_decoder) require_no_target_options(options);
+    const ModelConfig model = model_from_json(Checkpoint::open(path).manifest().model);
+    is_encoder_decoder = traits_of(model).source_length > 0;
+    check_options(options, model, is_encoder_decoder);
   });
-  if (is_encoder_decoder) return generate_with_source(options, world);
-  const std::string text = read_prompt(options.prompt, world);
-  apply_host_threads(world);
-  devices = options.devices.open(world);
-  const MemoryUse use("", "start more ranks with mpirun, which split the model");
-  all_or_none(world, [&] {
-    check(options.sampling);
-    Checkpoint checkpoint = Checkpoint::open(path);
-    tokenizer = tokenizer_of(checkpoint);
-    if (!options.ids) require_tokenizer(*tokenizer, "--prompt", path);
-    generator = std::make_unique<Generator>(checkpoint, *devices.world, devices.device);
-    prompt = encode_prompt(*tokenizer, options, text, generator->config().vocab_size);
-  });
-
-  std::unique_ptr<Writer> writer;  // on the first rank
-  if (world.rank() == 0 && options.ids) writer = std::make_unique<IdWriter>(prompt.tokens);
-  if (world.rank() == 0 && !options.ids) {
-    const bool only_reply = options.chat.has_value();
-    writer = only_reply ? std::make_unique<TextWriter>(*tokenizer, "", std::span<const int32_t>())
-                        : std::make_unique<TextWriter>(*tokenizer, text, prompt.tokens);
-  }
-  if (writer) writer->start();
-  SamplingOptions sampling = options.sampling;
-  sampling.vocab_size = tokenizer->vocab_size();
-  sampling.temperature = options.temperature.value_or(1.0);
-  // All ranks see the same tokens and logits, so none fails alone.
+  const std::string prompt = options.file.given() ? "" : read_prompt(options, world);
+  const LoadedModel loaded = load_model(path.string(), options.devices, world, options.file.rows(),
+                                        options.file.tensor_ranks());
+  if (options.file.given()) return generate_for_file(options, loaded, is_encoder_decoder, world);
+  // All ranks see the same text and logits, so none fails alone.
   all_alike(world, [&] {
-    generator->generate(prompt.tokens, options.max_tokens.value_or(kDefaultTokens), sampling,
-                        [&](int32_t token) {
-                          if (token == prompt.end || token == tokenizer->end_of_document()) {
-                            return false;
-                          }
-                          if (writer) writer->add(token);
-                          return true;
-                        });
+    const auto print = is_encoder_decoder ? print_target : print_continuation;
+    print(options, loaded, prompt, world);
   });
-  if (writer) writer->finish();
 }
 
 }  // namespace
@@ -298,9 +271,9 @@ void add_generate_command(CLI::App& app, int& exit_code) {
       {{"auto", ChatFormat::automatic},
        {"chatml", ChatFormat::chatml},
        {"plain", ChatFormat::plain}},
-      "Read the prompt as a user's message, in this template (data.chat_template), and print the "
-      "assistant's reply");
-  chat->excludes("--ids")->excludes("--input");
+      "Read prompts as messages of a user, in this template (data.chat_template), and print the "
+      "assistant's replies");
+  chat->excludes("--ids");
   command
       ->add_option("--system", options->system, "With --chat: a system message before the prompt")
       ->type_name("TEXT")
@@ -328,8 +301,20 @@ void add_generate_command(CLI::App& app, int& exit_code) {
       ->check(CLI::Number.description(""))
       ->capture_default_str()
       ->needs("--beams");
+  command
+      ->add_option("--stop", options->stops,
+                   "End a text where it contains this text, which is cut off; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("TEXT");
   command->add_flag("--truncate", options->truncate,
                     "With an encoder-decoder: truncate sources that are too long");
+  command
+      ->add_option(
+          "--repetition-penalty", options->sampling.repetition_penalty,
+          "Divides the logits of tokens that the text contains, or multiplies them if they "
+          "are negative; 1 is off")
+      ->check(CLI::Number.description(""))
+      ->capture_default_str();
   command
       ->add_option("--top-k", options->sampling.top_k,
                    "Sample from the K most likely tokens; 0 means all")
@@ -343,6 +328,10 @@ void add_generate_command(CLI::App& app, int& exit_code) {
   command->add_option("--seed", options->sampling.seed, "Seed of the sampling")
       ->check(whole_number_from(0))
       ->capture_default_str();
+  CLI::Option* const stream = command->add_flag(
+      "--stream", options->stream, "Print one text while it is generated (default: on a terminal)");
+  command->add_flag("--no-stream", options->no_stream, "Print a text once it is complete")
+      ->excludes(stream);
   add_device_options(*command, options->devices);
   command->callback([command, options, &exit_code] {
     options->ids = has_ids_or_file(*command, options->file, "--prompt");

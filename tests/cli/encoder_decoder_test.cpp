@@ -120,6 +120,11 @@ TEST_F(CliEncoderDecoder, LearnsToReverseTextsAndToWriteDates) {
   for (const int ranks : {kAlone, 2}) {
     EXPECT_EQ(generate(ranks, {"--prompt", "abcde"}).output, "edcba\n");
     EXPECT_EQ(generate(ranks, {"--prompt", "May 3, 1999", "--beams", "3"}).output, "1999-05-03\n");
+    for (const Arguments& way : {Arguments{"--stream"}, Arguments{"--beams", "3"}}) {
+      Arguments stopped = {"--prompt", "May 3, 1999", "--stop", "05", "--stop", "-03"};
+      stopped.insert(stopped.end(), way.begin(), way.end());
+      EXPECT_EQ(generate(ranks, stopped).output, "1999-\n") << way[0];
+    }
     EXPECT_EQ(attention(ranks, {"--source", "abcde"})[0]["target"]["tokens"],
               Json({"[END]", "e", "d", "c", "b", "a"}));
   }
@@ -221,6 +226,8 @@ TEST_F(CliEncoderDecoder, NamesWrongOptionsAndInputs) {
     expect_refused(generate(ranks, file("empty.txt")), {"empty.txt:2: the line is empty"});
     expect_refused(generate(ranks, {"--prompt", "a", "--beams", "0"}), {"--beams"});
     expect_refused(generate(ranks, {"--ids", "1 2"}), {"--ids is for models that continue a text"});
+    expect_refused(generate(ranks, {"--prompt", "a", "--beams", "2", "--stream"}),
+                   {"--stream shows a text", "2 beams", "leave out --stream or --beams"});
   }
   Arguments truncated = file("long.txt");
   truncated.emplace_back("--truncate");

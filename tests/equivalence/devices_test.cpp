@@ -4,7 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "launch/checkpoint/find.h"
-#include "launch/tools/generate/generator.h"
+#include "launch/tokenizers/id_tokenizer.h"
+#include "launch/tools/generate/continuation.h"
 #include "tests/support/runs/device_ranks.h"
 #include "tests/support/runs/small_runs.h"
 #include "tests/support/runs/training_world.h"
@@ -57,15 +58,16 @@ std::vector<int32_t> continuation(const std::string& run_dir, Device device) {
     const auto newest = newest_intact_checkpoint(
         run_dir, [](const std::string&) {}, world);
     Checkpoint checkpoint = Checkpoint::open(newest.value());
-    Generator generator(checkpoint, world, device);
+    TextModel model(checkpoint, world, device);
     SamplingOptions greedy;
     greedy.temperature = 0.0;
     greedy.vocab_size = test::kSmallVocabulary;
     const std::vector<int32_t> prompt = {5, 6, 7, 8, 9};
-    generator.generate(prompt, 40, greedy, [&](int32_t token) {
-      if (world.rank() == 0) written.push_back(token);
-      return true;
-    });
+    const IdTokenizer tokenizer(test::kSmallVocabulary);
+    const TextEnds ends = {{}, 40};
+    SampledText text(greedy, tokenizer, ends, prompt, 0);
+    continue_texts(model, {&text, 1});
+    if (world.rank() == 0) written.assign(text.new_tokens().begin(), text.new_tokens().end());
   });
   return written;
 }

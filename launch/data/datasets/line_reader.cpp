@@ -7,7 +7,6 @@
 namespace tessera {
 namespace {
 
-constexpr size_t kMaxLineBytes = size_t{16} << 20;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 }  // namespace

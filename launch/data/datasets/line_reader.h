@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -9,6 +10,9 @@
 #include "launch/support/text/json.h"
 
 namespace tessera {
+
+/// The longest line of a file, and the longest text that is read as one.
+inline constexpr size_t kMaxLineBytes = size_t{16} << 20;
 
 /// Whether a file of lines may have empty ones.
 enum class EmptyLines : uint8_t { allowed, errors };

@@ -92,6 +92,17 @@ void for_each_text_record(const std::string& path, const TextFields& fields,
   path.ends_with(".jsonl") ? read_jsonl(lines, fields, visit) : read_tsv(lines, fields, visit);
 }
 
+void for_each_first_text(const std::string& path, const TextFields& fields,
+                         const std::function<void(std::string_view text, int64_t number)>& visit) {
+  if (!path.ends_with(".txt")) {
+    return for_each_text_record(
+        path, fields, [&](const TextRecord& record) { visit(*record.texts[0], record.number); });
+  }
+  const MappedFile file(path);
+  LineReader lines(file);
+  while (lines.next()) visit(lines.line(), lines.number());
+}
+
 std::vector<std::string> text_field_names(const std::string& path) {
   std::vector<std::string> names;
   if (!is_labeled_file(path)) return names;

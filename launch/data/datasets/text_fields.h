@@ -36,6 +36,11 @@ struct TextRecord {
 void for_each_text_record(const std::string& path, const TextFields& fields,
                           const std::function<void(const TextRecord&)>& visit);
 
+/// Calls `visit` with the first text of each line, and the line's number: all of a line of a .txt
+/// file, or the first of `fields` of a file as above. Throws as that does.
+void for_each_first_text(const std::string& path, const TextFields& fields,
+                         const std::function<void(std::string_view text, int64_t number)>& visit);
+
 /// The names in the first line of a .jsonl or .tsv file; none if the file is of another type or
 /// cannot be read, which its reader reports.
 std::vector<std::string> text_field_names(const std::string& path);

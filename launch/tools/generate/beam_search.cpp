@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "launch/tools/generate/repetition_penalty.h"
 
 namespace tessera {
 
@@ -12,12 +13,17 @@ void check(const BeamOptions& options) {
           options.beams, kMaxBeams);
   require(std::isfinite(options.length_penalty), "--length-penalty is {}: it must be finite",
           options.length_penalty);
+  check_repetition_penalty(options.repetition_penalty);
 }
 
-BeamSearch::BeamSearch(const BeamOptions& options, std::optional<int32_t> end, int64_t max_tokens)
-    : options_(options), end_(end), max_tokens_(max_tokens) {
+BeamSearch::BeamSearch(const BeamOptions& options, const BeamTexts& texts)
+    : options_(options),
+      end_(texts.end),
+      max_tokens_(texts.max_tokens),
+      prompt_(texts.prompt.begin(), texts.prompt.end()),
+      ends_(texts.ends) {
   check(options);
-  require(max_tokens >= 1, "a text of {} tokens: choose 1 or more", max_tokens);
+  require(max_tokens_ >= 1, "a text of {} tokens: choose 1 or more", max_tokens_);
   // The beams begin alike, so only the first counts.
   const auto beams = static_cast<size_t>(options.beams);
   texts_.resize(beams);
@@ -27,6 +33,25 @@ BeamSearch::BeamSearch(const BeamOptions& options, std::optional<int32_t> end, i
 
 double BeamSearch::normalized(double score, int64_t length) const {
   return score / std::pow(static_cast<double>(length), options_.length_penalty);
+}
+
+/// Those of the tokens that follow a beam, with the repetition penalty.
+std::vector<double> BeamSearch::log_probabilities(std::span<const float> logits,
+                                                  size_t beam) const {
+  const float highest = *std::ranges::max_element(logits);
+  require(std::isfinite(highest), "the model's logits are not finite: its weights are damaged");
+  double sum = 0.0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit - highest));
+  const double log_sum = static_cast<double>(highest) + std::log(sum);
+  RepetitionPenalty penalty(options_.repetition_penalty);
+  penalty.see(prompt_);
+  penalty.see(texts_[beam]);
+  std::vector<double> scores;
+  for (const float logit : logits) {
+    const auto token = static_cast<int32_t>(scores.size());
+    scores.push_back(penalty.penalized(static_cast<double>(logit) - log_sum, token));
+  }
+  return scores;
 }
 
 /// The 2 × beams likeliest continuations: even if `beams` of them end, as many do not.
@@ -40,15 +65,11 @@ std::vector<BeamSearch::Candidate> BeamSearch::likeliest(std::span<const float> 
   std::vector<Candidate> all;
   for (size_t beam = 0; beam < texts_.size(); ++beam) {
     if (std::isinf(scores_[beam])) continue;
-    const std::span<const float> row = logits.subspan(beam * vocab, vocab).first(allowed);
-    const float highest = *std::ranges::max_element(row);
-    require(std::isfinite(highest), "the model's logits are not finite: its weights are damaged");
-    double sum = 0.0;
-    for (const float logit : row) sum += std::exp(static_cast<double>(logit - highest));
-    const double log_sum = static_cast<double>(highest) + std::log(sum);
+    const std::vector<double> row =
+        log_probabilities(logits.subspan(beam * vocab, vocab).first(allowed), beam);
     const size_t first = all.size();
     for (size_t token = 0; token < row.size(); ++token) {
-      const double score = scores_[beam] + static_cast<double>(row[token]) - log_sum;
+      const double score = scores_[beam] + row[token];
       if (std::isfinite(score)) {
         all.push_back({score, static_cast<int32_t>(beam), static_cast<int32_t>(token)});
       }
@@ -64,10 +85,18 @@ std::vector<BeamSearch::Candidate> BeamSearch::likeliest(std::span<const float> 
   return all;
 }
 
-void BeamSearch::finish(const Candidate& candidate, bool with_token) {
+bool BeamSearch::ends(const Candidate& candidate) const {
+  if (candidate.token == end_) return true;
+  if (!ends_) return false;
+  std::vector<int32_t> text = texts_[static_cast<size_t>(candidate.beam)];
+  text.push_back(candidate.token);
+  return ends_(text);
+}
+
+void BeamSearch::finish(const Candidate& candidate) {
   std::vector<int32_t> tokens = texts_[static_cast<size_t>(candidate.beam)];
   const double score = normalized(candidate.score, std::ssize(tokens) + 1);  // `end` counts
-  if (with_token) tokens.push_back(candidate.token);
+  if (candidate.token != end_) tokens.push_back(candidate.token);
   const auto place = std::ranges::upper_bound(finished_, score, std::greater(), &Finished::score);
   finished_.insert(place, {score, std::move(tokens)});
   if (finished_.size() > texts_.size()) finished_.pop_back();
@@ -81,10 +110,10 @@ void BeamSearch::advance(std::span<const float> logits) {
   std::vector<Candidate> next;
   for (size_t i = 0; i < candidates.size(); ++i) {
     const Candidate& candidate = candidates[i];
-    const bool ends = candidate.token == end_;
+    const bool is_end = ends(candidate);
     // A text ends only with one of the likeliest continuations, as in `transformers`.
-    if ((ends || is_last) && i < texts_.size()) finish(candidate, !ends);
-    if (!ends && next.size() < texts_.size()) next.push_back(candidate);
+    if ((is_end || is_last) && i < texts_.size()) finish(candidate);
+    if (!is_end && next.size() < texts_.size()) next.push_back(candidate);
   }
   std::vector<std::vector<int32_t>> texts(texts_.size());
   parents_.assign(texts_.size(), 0);

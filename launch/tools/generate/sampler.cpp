@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/checked.h"
 #include "core/error.h"
 #include "core/random.h"
 
 namespace tessera {
 
 void check(const SamplingOptions& options) {
+  check_repetition_penalty(options.repetition_penalty);
   require(std::isfinite(options.temperature) && options.temperature >= 0.0,
           "--temperature is {}: it is 0 (the likeliest token) or a positive number",
           options.temperature);
@@ -18,15 +20,19 @@ void check(const SamplingOptions& options) {
           "--top-p is {}: it is a probability in (0, 1]", options.top_p);
 }
 
-Sampler::Sampler(const SamplingOptions& options) : options_(options) { check(options); }
+Sampler::Sampler(const SamplingOptions& options, int64_t text)
+    : options_(options), text_(narrow<uint32_t>(text)), penalty_(options.repetition_penalty) {
+  check(options);
+}
 
 void Sampler::keep_likeliest(std::span<const float> logits) {
   candidates_.clear();
   const size_t tokens = std::min(logits.size(), static_cast<size_t>(options_.vocab_size));
   for (size_t token = 0; token < tokens; ++token) {
-    if (std::isfinite(logits[token])) {
-      candidates_.push_back({logits[token], static_cast<int32_t>(token)});
-    }
+    const auto id = static_cast<int32_t>(token);
+    const auto logit =
+        static_cast<float>(penalty_.penalized(static_cast<double>(logits[token]), id));
+    if (std::isfinite(logit)) candidates_.push_back({logit, id});
   }
   require(!candidates_.empty(), "the model's logits are not finite: its weights are damaged");
   // Orders equal logits by token, so that the order is the same everywhere.
@@ -57,11 +63,16 @@ void Sampler::keep_top_p() {
 
 int32_t Sampler::choose(std::span<const float> logits, uint64_t position) {
   keep_likeliest(logits);
-  if (options_.temperature == 0.0) return candidates_.front().token;
-  keep_top_p();
+  if (options_.temperature != 0.0) keep_top_p();
+  const int32_t token = options_.temperature == 0.0 ? candidates_.front().token : drawn(position);
+  penalty_.see({&token, 1});
+  return token;
+}
+
+int32_t Sampler::drawn(uint64_t position) const {
   double sum = 0.0;
   for (const double weight : weights_) sum += weight;
-  const RandomKey key{options_.seed, RandomPurpose::sampling, 0, 0};
+  const RandomKey key{options_.seed, RandomPurpose::sampling, 0, text_};
   double left = static_cast<double>(random_uniform(key, position)) * sum;
   for (size_t i = 0; i < weights_.size(); ++i) {
     left -= weights_[i];

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
+#include <optional>
 #include <utility>
 
 #include "core/error.h"
 #include "core/ops/elementwise.h"
-#include "core/random.h"
-#include "launch/data/datasets/line_reader.h"
 #include "launch/data/datasets/text_pairs.h"
-#include "launch/support/files/mapped_file.h"
 #include "models/architecture.h"
 #include "models/layers/attention/key_value_cache.h"
 #include "models/layers/attention/source_cache.h"
@@ -17,21 +16,26 @@
 namespace tessera {
 namespace {
 
-/// A text that is being written: by a search over `beams` beginnings, or by sampling.
-class Target {
+/// A text that is being written: by a search over several beginnings, or by sampling.
+class OpenTarget {
  public:
-  Target(const TargetOptions& options, std::optional<int32_t> end, int64_t most, int64_t number)
-      : most_(most), end_(end) {
-    if (!options.sampling) {
-      search_.emplace(options.beams, end, most);
+  OpenTarget(const TargetOptions& options, const Tokenizer& tokenizer, const TextEnds& ends,
+             std::span<const int32_t> start, int64_t number, const OnToken& on_token)
+      : tokenizer_(tokenizer), stops_(ends.stops), on_token_(on_token) {
+    if (options.beams.beams == 1) {
+      sampled_.emplace(options.sampling, tokenizer, ends, start, number);
       return;
     }
-    SamplingOptions sampling = *options.sampling;
-    sampling.seed = seed_for(sampling.seed, fmt::format("text {}", number));
-    sampler_.emplace(sampling);
+    BeamTexts texts = {ends.tokens.front(), ends.max_tokens, start};
+    if (!stops_.empty()) {
+      texts.ends = [this](std::span<const int32_t> text) {
+        return stops_.occur_in(tokenizer_.decode(text));
+      };
+    }
+    search_.emplace(options.beams, texts);
   }
 
-  bool done() const { return search_ ? search_->done() : done_; }
+  bool done() const { return search_ ? search_->done() : sampled_->done(); }
 
   /// Continues with logits (beams, V), and sets the next tokens of the beams and the beams that
   /// they continue, counted from `first`.
@@ -44,23 +48,28 @@ class Target {
                              [&](int32_t parent) { return first + parent; });
       return;
     }
-    const int32_t token = sampler_->choose(logits, text_.size());
-    tokens[0] = token;
+    sampled_->advance(logits);
+    tokens[0] = sampled_->tokens().back();
     parents[0] = first;
-    done_ = token == end_;
-    if (!done_) text_.push_back(token);
-    done_ = done_ || std::ssize(text_) == most_;
+    if (on_token_) on_token_(*sampled_);
   }
 
-  std::vector<int32_t> text() const { return search_ ? search_->best() : text_; }
+  Target target() {
+    if (sampled_) {
+      const std::span<const int32_t> tokens = sampled_->new_tokens();
+      return {{tokens.begin(), tokens.end()}, sampled_->text().finish()};
+    }
+    Target target{search_->best(), ""};
+    target.text = stops_.cut(tokenizer_.decode(target.tokens));
+    return target;
+  }
 
  private:
-  int64_t most_;
-  std::optional<int32_t> end_;
+  const Tokenizer& tokenizer_;
+  const StopStrings& stops_;
+  const OnToken& on_token_;
   std::optional<BeamSearch> search_;
-  std::optional<Sampler> sampler_;
-  std::vector<int32_t> text_;
-  bool done_ = false;
+  std::optional<SampledText> sampled_;
 };
 
 /// Runs the passes of generation with the most memory.
@@ -76,18 +85,21 @@ Tensor largest_passes(Model& model, const StepContext& ctx, const TokenBatch& ba
 
 }  // namespace
 
-std::vector<std::vector<int32_t>> generate_targets(TextModel& model,
-                                                   std::span<const Sample> sources,
-                                                   const TargetOptions& options,
-                                                   std::optional<int32_t> end, int64_t first) {
+std::vector<Target> generate_targets(TextModel& model, const Tokenizer& tokenizer,
+                                     std::span<const Sample> sources, const TargetOptions& options,
+                                     int64_t first, const OnToken& on_token) {
   const ModelConfig& config = model.config();
-  const int64_t beams = options.sampling ? 1 : options.beams.beams;
+  const int64_t beams = options.beams.beams;
   // The decoder reads the first token and all of the text but its last token.
   const int64_t limit = config.seq_length;
   const int64_t most = options.max_tokens == 0 ? limit : std::min(options.max_tokens, limit);
+  const TextEnds ends = {{sequence_ends(tokenizer).end}, most, options.stops};
   const auto count = static_cast<int64_t>(sources.size());
-  std::vector<Target> targets;
-  for (int64_t i = 0; i < count; ++i) targets.emplace_back(options, end, most, first + i);
+  std::deque<OpenTarget> targets;  // which stay where they are
+  for (int64_t i = 0; i < count; ++i) {
+    targets.emplace_back(options, tokenizer, ends, sources[static_cast<size_t>(i)].tokens,
+                         first + i, on_token);
+  }
 
   const TextModel::Prepared run =
       model.prepare(sources, [&](Model& dry, const StepContext& ctx, const TokenBatch& batch) {
@@ -105,12 +117,12 @@ std::vector<std::vector<int32_t>> generate_targets(TextModel& model,
   for (int64_t row = 0; row < rows; ++row) {
     next[static_cast<size_t>(row)] = sources[static_cast<size_t>(row / beams)].tokens[0];
   }
-  while (!std::ranges::all_of(targets, &Target::done)) {
+  while (!std::ranges::all_of(targets, &OpenTarget::done)) {
     run.arena.reset();
     copy(tokens.tensor, on_device.tensor);
     copy(run.model.extend(ctx, on_device.tensor, cache, &source), logits.tensor);
     for (int64_t i = 0; i < count; ++i) {
-      Target& target = targets[static_cast<size_t>(i)];
+      OpenTarget& target = targets[static_cast<size_t>(i)];
       const auto begin = static_cast<size_t>(i * beams), width = static_cast<size_t>(beams);
       const auto of_target = std::span(parents).subspan(begin, width);
       for (size_t beam = 0; beam < width; ++beam) {
@@ -122,9 +134,9 @@ std::vector<std::vector<int32_t>> generate_targets(TextModel& model,
     }
     if (beams > 1) cache.reorder(parents);
   }
-  std::vector<std::vector<int32_t>> texts;
-  for (const Target& target : targets) texts.push_back(target.text());
-  return texts;
+  std::vector<Target> written;
+  for (OpenTarget& target : targets) written.push_back(target.target());
+  return written;
 }
 
 Sample source_sample(const ModelConfig& config, const Tokenizer& tokenizer, std::string_view source,
@@ -143,12 +155,13 @@ Sample sample_with_written_target(TextModel& model, const Tokenizer& tokenizer,
                                   std::string_view source, std::string_view where) {
   const ModelConfig& config = model.config();
   Sample sample = source_sample(config, tokenizer, source, false, where);
-  const SequenceEnds ends = sequence_ends(tokenizer);
   TargetOptions greedy;
-  greedy.beams.vocab_size = tokenizer.vocab_size();
-  sample.targets = generate_targets(model, {&sample, 1}, greedy, ends.end)[0];
+  greedy.sampling.vocab_size = tokenizer.vocab_size();
+  sample.targets = generate_targets(model, tokenizer, {&sample, 1}, greedy)[0].tokens;
   // A text that reaches the limit has no end.
-  if (std::ssize(sample.targets) < config.seq_length) sample.targets.push_back(ends.end);
+  if (std::ssize(sample.targets) < config.seq_length) {
+    sample.targets.push_back(sequence_ends(tokenizer).end);
+  }
   sample.tokens.insert(sample.tokens.end(), sample.targets.begin(), sample.targets.end() - 1);
   sample.document_lengths = {static_cast<int32_t>(sample.tokens.size())};
   return sample;
@@ -159,11 +172,7 @@ namespace {
 constexpr std::array<std::string_view, 2> kSourceNames = {"source", "target"};
 constexpr TextFields kSourceFields = {kSourceNames, 1, "source and target"};
 
-std::string on_one_line(std::string text) {
-  std::ranges::replace_if(
-      text, [](char c) { return c == '\t' || c == '\n' || c == '\r'; }, ' ');
-  return text;
-}
+constexpr std::string_view kTargetName = "target";
 
 class TargetPrediction final : public FilePrediction {
  public:
@@ -174,32 +183,20 @@ class TargetPrediction final : public FilePrediction {
       samples_.push_back(source_sample(config, tokenizer, source, file.truncate,
                                        fmt::format("{}:{}", file.input, number)));
     };
-    if (file.input.ends_with(".txt")) {
-      const MappedFile mapped(file.input);
-      LineReader lines(mapped);
-      while (lines.next()) add(lines.line(), lines.number());
-    } else {
-      for_each_text_record(file.input, kSourceFields,
-                           [&](const TextRecord& record) { add(*record.texts[0], record.number); });
-    }
+    for_each_first_text(file.input, kSourceFields, add);
     require(!samples_.empty(), "{}: there is no text", file.input);
   }
 
   int64_t size() const override { return std::ssize(samples_); }
 
-  std::string header() const override { return format_ == PredictionFormat::tsv ? "target\n" : ""; }
+  std::string header() const override { return text_header(format_, kTargetName); }
 
   std::string lines(TextModel& model, Range texts) const override {
     const auto sources = std::span(samples_).subspan(static_cast<size_t>(texts.begin),
                                                      static_cast<size_t>(texts.size()));
     std::string all;
-    for (const std::vector<int32_t>& tokens :
-         generate_targets(model, sources, options_, sequence_ends(tokenizer_).end, texts.begin)) {
-      const std::string text = tokenizer_.decode(tokens);
-      all += format_ == PredictionFormat::tsv
-                 ? on_one_line(text)
-                 : Json{{"target", text}}.dump(-1, ' ', false, Json::error_handler_t::replace);
-      all += "\n";
+    for (Target& target : generate_targets(model, tokenizer_, sources, options_, texts.begin)) {
+      all += text_line(format_, kTargetName, std::move(target.text));
     }
     return all;
   }

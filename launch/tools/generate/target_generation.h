@@ -1,12 +1,16 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "launch/tools/generate/beam_search.h"
+#include "launch/tools/generate/sampled_text.h"
 #include "launch/tools/generate/sampler.h"
+#include "launch/tools/generate/stop_strings.h"
 #include "launch/tools/predict/file_prediction.h"
 #include "launch/tools/predict/text_model.h"
 
@@ -14,18 +18,25 @@ namespace tessera {
 
 /// How an encoder–decoder writes a target text.
 struct TargetOptions {
-  BeamOptions beams;
-  std::optional<SamplingOptions> sampling;  ///< samples instead of searching
-  int64_t max_tokens = 0;                   ///< 0: as many as the model supports
+  BeamOptions beams;  ///< for more than one beam
+  SamplingOptions sampling = {.temperature = 0.0};
+  StopStrings stops = {};
+  int64_t max_tokens = 0;  ///< 0: as many as the model supports
 };
 
-/// Returns the target tokens of each source, without `end`. `sources` have the first token of the
-/// decoder as their only token (source_sample()). `first` is the number of the first one, on which
-/// the samples depend. Collective over model.tp().
-std::vector<std::vector<int32_t>> generate_targets(TextModel& model,
-                                                   std::span<const Sample> sources,
-                                                   const TargetOptions& options,
-                                                   std::optional<int32_t> end, int64_t first = 0);
+/// A text that an encoder–decoder has written.
+struct Target {
+  std::vector<int32_t> tokens;  ///< without the end token
+  std::string text;             ///< cut before a stop string
+};
+
+/// Writes a target for each source. `sources` have the first token of the decoder as their only
+/// token (source_sample()). `first` is the number of the first one, on which the samples depend.
+/// Calls `on_token`, if it is set, for each new token of a text, unless there are several beams.
+/// Throws if the tokenizer has no token that ends a text. Collective over model.tp().
+std::vector<Target> generate_targets(TextModel& model, const Tokenizer& tokenizer,
+                                     std::span<const Sample> sources, const TargetOptions& options,
+                                     int64_t first = 0, const OnToken& on_token = {});
 
 /// The input for a source text: the parts of the source, and the first token of the decoder. Throws
 /// as PairEncoder::encode_source does.

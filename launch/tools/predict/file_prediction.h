@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/range.h"
@@ -29,9 +31,25 @@ class FilePrediction {
   /// The first line of the output, or "".
   virtual std::string header() const = 0;
 
-  /// The output for texts [begin, end), at most model.rows(). Collective.
+  /// The texts' numbers in the order in which they are computed; empty if that is the file's. The
+  /// ranges below are places in this order. A prediction with an order of its own has one line per
+  /// text.
+  virtual std::span<const int64_t> order() const { return {}; }
+
+  /// The texts that are computed together, at most `rows`: one range after the other.
+  virtual std::vector<Range> batches(int64_t rows) const;
+
+  /// The output for one of these ranges, at most model.rows() texts. Collective.
   virtual std::string lines(TextModel& model, Range texts) const = 0;
 };
+
+/// The header and a line of a file with one text per line. A .tsv file has spaces for tabs and line
+/// ends; in a .jsonl file, U+FFFD replaces bytes that are not UTF-8:
+///
+///     tsv    the name as the header, then the texts
+///     jsonl  {"name": "the text"}
+std::string text_header(PredictionFormat format, std::string_view name);
+std::string text_line(PredictionFormat format, std::string_view name, std::string text);
 
 /// The options of a prediction over a file.
 struct FilePredictionOptions {
@@ -95,9 +113,9 @@ struct PredictionRanks {
   Communicator& dp;
 };
 
-/// Predicts for all texts, in batches of model.rows(), which the data ranks take in turn. World
-/// rank 0, which is the first data rank, writes `output`, which appears only once it is complete
-/// and replaces an existing file. Throws on all ranks or none. Collective.
+/// Predicts for all texts, in batches of at most model.rows(), which the data ranks take in turn.
+/// World rank 0, which is the first data rank, writes `output` in the order of the file. It appears
+/// only once it is complete and replaces an existing file. Throws on all ranks or none. Collective.
 void predict_file(const FilePrediction& prediction, TextModel& model, const std::string& output,
                   const PredictionRanks& ranks);
 

@@ -13,9 +13,6 @@
 namespace tessera {
 namespace {
 
-/// Advice when a GPU runs out of memory.
-constexpr std::string_view kAdvice = "start more ranks with mpirun, which split the model";
-
 /// The same shapes without data.
 TokenBatch on_meta(TokenBatch batch) {
   for (Tensor* tensor : tensors_of(batch)) {
@@ -61,13 +58,13 @@ TextModel::TextModel(Checkpoint& checkpoint, Communicator& tp, Device device, in
       model_(std::make_unique<Model>(config_, store_, tp)),
       buffers_(shape_of_texts(config_, checkpoint, rows)),
       device_batch_(shape_of_texts(config_, checkpoint, rows), device) {
-  const MemoryUse use("", kAdvice);
+  const MemoryUse use("", kSplitAdvice);
   store_.allocate(device, DType::f32, StoreFor::inference);
   load_weights(checkpoint, store_);
 }
 
 TextModel::Prepared TextModel::prepare(std::span<const Sample> texts, const Ask& largest) {
-  const MemoryUse use("", kAdvice);
+  const MemoryUse use("", kSplitAdvice);
   buffers_.clear();
   for (const Sample& text : texts) {
     require(std::ssize(text.tokens) <= config_.seq_length,
@@ -78,21 +75,28 @@ TextModel::Prepared TextModel::prepare(std::span<const Sample> texts, const Ask&
   }
   const TokenBatch batch = buffers_.batch();
 
+  Arena& arena =
+      reserve([&](Model& model, const StepContext& ctx) { largest(model, ctx, on_meta(batch)); });
+  return {*model_, arena, device_batch_.upload(buffers_)};
+}
+
+Arena& TextModel::reserve(const Passes& largest) {
+  const MemoryUse use("", kSplitAdvice);
   ParameterStore dry_store;
   Model dry_model(config_, dry_store, tp_);
   dry_store.allocate(kMeta, DType::f32, StoreFor::inference);
   Arena dry_arena(kMeta);
-  largest(dry_model, StepContext{dry_arena}, on_meta(batch));
+  largest(dry_model, StepContext{dry_arena});
 
   if (!arena_ || arena_->capacity() < dry_arena.peak()) {
     arena_ = std::make_unique<Arena>(store_.device(), dry_arena.peak());
   }
   arena_->reset();
-  return {*model_, *arena_, device_batch_.upload(buffers_)};
+  return *arena_;
 }
 
 Tensor TextModel::run(std::span<const Sample> texts, const Ask& ask) {
-  const MemoryUse use("", kAdvice);
+  const MemoryUse use("", kSplitAdvice);
   const Prepared prepared = prepare(texts, ask);
   const Tensor answer = ask(prepared.model, StepContext{prepared.arena}, prepared.batch);
   if (answer.device().is_cpu()) return answer;

@@ -13,6 +13,10 @@
 
 namespace tessera {
 
+/// Advice when a GPU runs out of memory, for MemoryUse.
+inline constexpr std::string_view kSplitAdvice =
+    "start more ranks with mpirun, which split the model";
+
 /// A model from a checkpoint of any layout, in fp32, that is queried with a few texts at a time,
 /// with its heads split over the ranks of `tp`. All functions except getters are collective over
 /// `tp`.
@@ -41,6 +45,13 @@ class TextModel {
   /// Calls `largest` on the meta device, which runs the passes with the most memory. Throws as
   /// run() does.
   Prepared prepare(std::span<const Sample> texts, const Ask& largest);
+
+  /// Calls `largest` on the meta device, which runs passes of the caller's own with the most
+  /// memory. Returns that much memory, empty, until the next call.
+  using Passes = std::function<void(Model& model, const StepContext& ctx)>;
+  Arena& reserve(const Passes& largest);
+  Model& model() const { return *model_; }
+  Device device() const { return store_.device(); }
 
   int64_t rows() const { return buffers_.sequences(); }
   const ModelConfig& config() const { return config_; }

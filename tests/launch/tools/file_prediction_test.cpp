@@ -11,6 +11,8 @@
 #include "launch/data/datasets/line_reader.h"
 #include "launch/data/training_data.h"
 #include "launch/support/text/json.h"
+#include "launch/tokenizers/id_tokenizer.h"
+#include "launch/tools/generate/continuation.h"
 #include "launch/tools/predict/predict.h"
 #include "launch/tools/predict/text_sample.h"
 #include "launch/train/trainer.h"
@@ -272,10 +274,18 @@ TEST_F(FilePredictions, HaveSameBytesForAnyNumberOfDataRanks) {
   const auto masked = input("masks.txt", masks, PredictionFormat::jsonl);
   auto vectors = lines;
   vectors.format = PredictionFormat::npy;
+  const ContinuationOptions sampled = {{.seed = 5}, {{}, 9}};
+  const auto prompts =
+      input("prompts.txt", "w3 w6 w9 w0\nw6\nw9\nw3 w3 w6 w3 w0 w6 w3\nw0 w3 w0 w6 w6\n",
+            PredictionFormat::tsv);
   const struct {
     SmallKind kind;
     Open open;
   } commands[] = {
+      {SmallKind::gpt,
+       [&](const ModelConfig& model) {
+         return continuation_prediction(model, *tokenizer, sampled, prompts);
+       }},
       {SmallKind::classifier,
        [&](const ModelConfig& model) { return label_prediction(model, *tokenizer, {}, lines); }},
       {SmallKind::words,
@@ -293,6 +303,90 @@ TEST_F(FilePredictions, HaveSameBytesForAnyNumberOfDataRanks) {
         EXPECT_EQ(predict_bytes(checkpoint, tensor, data, 2, open), whole);
       }
     }
+  }
+}
+
+TEST_F(FilePredictions, ContinuationsAreInOrderAndDoNotDependOnTheBatch) {
+  const fs::path checkpoint = train_checkpoint(config(SmallKind::gpt));
+  const auto tokenizer = make_tokenizer(config(SmallKind::classifier).data.tokenizer);
+  const ContinuationOptions greedy = {{.temperature = 0.0}, {{}, 21}};
+  const ContinuationOptions sampled = {{.repetition_penalty = 1.2, .seed = 3, .vocab_size = 53},
+                                       {{}, 21, StopStrings({"w7", "w1"})}};
+  // Longer than the context of 16 tokens, and equal ones: only sampling tells them apart.
+  const std::vector<std::string> prompts = {
+      "w3 w6 w9", "w3",      "w0 w3 w0 w3 w0 w3 w0 w3 w0 w3 w0 w3 w0 w3 w0 w3 w0 w3 w0 w3",
+      "w9 w6",    "w3",      "w6 w6 w6 w6 w6 w6 w6 w6 w6 w6 w6 w6",
+      "w3 w6 w9", "w0 w9 w0"};
+  std::string lines, columns = "prompt\n", objects;
+  for (const std::string& prompt : prompts) {
+    lines += prompt + '\n';
+    columns += prompt + '\n';
+    objects += Json{{"prompt", prompt}}.dump() + '\n';
+  }
+  const auto text = input("texts.txt", lines, PredictionFormat::jsonl);
+  const FilePredictionOptions same[] = {input("texts.tsv", columns, PredictionFormat::jsonl),
+                                        input("texts.jsonl", objects, PredictionFormat::jsonl)};
+  for (const ContinuationOptions& how : {greedy, sampled}) {
+    const auto predict_for = [&](const FilePredictionOptions& file, int tensor, int64_t rows) {
+      return predict(checkpoint, tensor, rows, [&](const ModelConfig& model) {
+        return continuation_prediction(model, *tokenizer, how, file);
+      });
+    };
+    const std::vector<std::string> whole = predict_for(text, 1, 1);
+    ASSERT_EQ(whole.size(), prompts.size());
+    EXPECT_EQ(whole[1] == whole[4], how.sampling.temperature == 0.0);
+    for (const auto& [tensor, rows] : {std::pair(1, 3), std::pair(2, 1), std::pair(2, 8)}) {
+      EXPECT_EQ(predict_for(text, tensor, rows), whole) << rows;
+    }
+    for (const FilePredictionOptions& file : same) EXPECT_EQ(predict_for(file, 1, 8), whole);
+    // Other prompts change nothing.
+    const auto first =
+        input("first.txt", prompts[0] + '\n' + prompts[1] + '\n', PredictionFormat::jsonl);
+    EXPECT_EQ(predict_for(first, 1, 2), std::vector(whole.begin(), whole.begin() + 2));
+
+    auto table = text;
+    table.format = PredictionFormat::tsv;
+    const std::vector<std::string> rows = predict_for(table, 1, 4);
+    ASSERT_EQ(rows.size(), whole.size() + 1);
+    EXPECT_EQ(rows[0], "generated_text");
+    for (size_t i = 0; i < whole.size(); ++i) {
+      const std::string generated = Json::parse(whole[i]).at("generated_text");
+      EXPECT_EQ(rows[i + 1], generated);
+      EXPECT_FALSE(how.ends.stops.occur_in(generated));
+    }
+  }
+}
+
+TEST_F(FilePredictions, RefusesPromptsByLine) {
+  const ModelConfig gpt = config(SmallKind::gpt).model;
+  const auto tokenizer = make_tokenizer(config(SmallKind::classifier).data.tokenizer);
+  const IdTokenizer ids(gpt.vocab_size);
+  ModelConfig prefix = gpt;
+  prefix.attention_prefix = 3;
+  const struct {
+    const ModelConfig& model;
+    const Tokenizer& tokenizer;
+    const char* name;
+    const char* text;
+    std::initializer_list<const char*> facts;
+  } cases[] = {
+      {gpt, *tokenizer, "p.txt", "w0\n\n", {"p.txt:2", "empty"}},
+      {gpt, *tokenizer, "p.txt", "", {"p.txt: there is no prompt"}},
+      {gpt, *tokenizer, "p.jsonl", "{\"prompt\": \"\"}\n", {"p.jsonl:1 is empty", "no end-of-doc"}},
+      {gpt,
+       *tokenizer,
+       "p.jsonl",
+       "{\"text\": \"w0\"}\n",
+       {"p.jsonl:1", "\"text\"", "only prompt"}},
+      {gpt, *tokenizer, "p.tsv", "source\nw0\n", {"p.tsv:1", "\"source\"", "prompt"}},
+      {gpt, ids, "p.txt", "1 2\n3 53\n", {"p.txt:2: word 2 is \"53\"", "0 to 52"}},
+      {prefix, *tokenizer, "p.txt", "w0 w3 w6\nw0\n", {"p.txt:2", "has 1 tokens", "at least 3"}},
+      {gpt, *tokenizer, "p.csv", "w0\n", {"p.csv", ".jsonl or .tsv"}},
+  };
+  for (const auto& [model, with, name, text, facts] : cases) {
+    SCOPED_TRACE(text);
+    const auto file = input(name, text, PredictionFormat::tsv);
+    expect_error([&] { continuation_prediction(model, with, {}, file); }, facts);
   }
 }
 

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "launch/data/training_data.h"
+#include "launch/tokenizers/id_tokenizer.h"
+#include "launch/tools/generate/continuation.h"
 #include "launch/train/trainer.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "parallel/process_grid.h"
@@ -144,6 +147,54 @@ TEST_F(Predict, PredictsSameLabelsOnEveryLayout) {
       const std::vector<double> found = predict_labels(model, {{text()}})[0];
       for (size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(found[i], whole[i], kTolerance);
     });
+  }
+}
+
+TEST_F(Predict, ContinuesTextsAlikeAloneTogetherAndSharded) {
+  using Tokens = std::vector<int32_t>;
+  const IdTokenizer tokenizer(kSmallVocabulary);
+  const TextEnds ends = {{}, 25};
+  const SamplingOptions ways[] = {{.temperature = 0.0},
+                                  {.repetition_penalty = 1.3, .temperature = 0.0},
+                                  {.temperature = 0.9, .top_k = 20, .seed = 8}};
+  for (const SmallKind kind : {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::gpt_packed,
+                               SmallKind::prefix_lm, SmallKind::planes, SmallKind::qwen3}) {
+    SCOPED_TRACE(to_string(kind));
+    const fs::path path = train_checkpoint(kind);
+    const ModelConfig config = small_run(folder_, to_string(kind), kind).model;
+    // In any order; the longest is longer than the context.
+    std::vector<Tokens> prompts;
+    for (const int64_t more : {int64_t{2}, int64_t{0}, int64_t{5}, config.seq_length, int64_t{3}}) {
+      Tokens& prompt = prompts.emplace_back();
+      for (int64_t i = 0; i < std::max<int64_t>(config.attention_prefix, 1) + more; ++i) {
+        prompt.push_back(static_cast<int32_t>((7 * more + 3 * i) % kSmallVocabulary));
+      }
+    }
+    for (const SamplingOptions& way : ways) {
+      const auto continued = [&](TextModel& model, size_t first, size_t count) {
+        std::vector<SampledText> texts;
+        for (size_t i = first; i < first + count; ++i) {
+          texts.emplace_back(way, tokenizer, ends, prompts[i], static_cast<int64_t>(i));
+        }
+        int64_t calls = 0;
+        continue_texts(model, texts, [&](SampledText&) { ++calls; });
+        EXPECT_EQ(calls, 25 * std::ssize(texts));
+        std::vector<Tokens> found;
+        for (const SampledText& text : texts) {
+          found.emplace_back(text.new_tokens().begin(), text.new_tokens().end());
+        }
+        return found;
+      };
+      std::vector<Tokens> alone;
+      with_model(path, 1, [&](TextModel& model) {
+        for (size_t i = 0; i < prompts.size(); ++i) alone.push_back(continued(model, i, 1)[0]);
+      });
+      for (const int ranks : {1, 2}) {
+        with_model(path, ranks, [&](TextModel& model) {
+          EXPECT_EQ(continued(model, 0, prompts.size()), alone) << ranks << " tensor ranks";
+        });
+      }
+    }
   }
 }
 

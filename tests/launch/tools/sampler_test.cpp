@@ -5,9 +5,12 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
+#include "tests/support/expect_error.h"
 
 namespace tessera {
 namespace {
@@ -53,6 +56,65 @@ TEST(Sampler, TopKAndTopPKeepLikeliest) {
   EXPECT_EQ(by_p.size(), 3U);
 }
 
+TEST(Sampler, PenaltyChangesLogitsOfSeenTokensBeforeAllElse) {
+  // Logits of both signs, so that the order of the likeliest changes.
+  const std::vector<float> logits = {2.0f, -1.0f, 1.5f, 0.0f, -0.5f};
+  const struct {
+    double penalty;
+    std::vector<int32_t> seen;
+    SamplingOptions options;
+    std::vector<double> expected;  // unnormalized probabilities
+  } cases[] = {
+      {1.0, {0, 1}, {}, {std::exp(2.0), std::exp(-1.0), std::exp(1.5), 1.0, std::exp(-0.5)}},
+      {2.0, {}, {}, {std::exp(2.0), std::exp(-1.0), std::exp(1.5), 1.0, std::exp(-0.5)}},
+      {2.0, {0, 1, 0}, {}, {std::exp(1.0), std::exp(-2.0), std::exp(1.5), 1.0, std::exp(-0.5)}},
+      {0.5, {1, 3}, {}, {std::exp(2.0), std::exp(-0.5), std::exp(1.5), 1.0, std::exp(-0.5)}},
+      {2.0, {0, 4}, {.temperature = 0.5, .top_k = 3}, {std::exp(2.0), 0, std::exp(3.0), 1.0, 0}},
+      // exp(1.5) is 0.49 and exp(1.0) is 0.30 of the sum.
+      {2.0, {0}, {.top_p = 0.75}, {std::exp(1.0), 0, std::exp(1.5), 0, 0}},
+  };
+  constexpr int kDraws = 4000;
+  for (const auto& [penalty, seen, base, expected] : cases) {
+    SCOPED_TRACE(testing::PrintToString(std::pair(penalty, seen)));
+    SamplingOptions options = base;
+    options.repetition_penalty = penalty;
+    std::vector<int> counts(logits.size());
+    for (int i = 0; i < kDraws; ++i) {
+      Sampler sampler(options, i);  // each a text of its own, because a choice is seen
+      sampler.see(seen);
+      ++counts[static_cast<size_t>(sampler.choose(logits, 0))];
+    }
+    const double sum = std::accumulate(expected.begin(), expected.end(), 0.0);
+    for (size_t token = 0; token < logits.size(); ++token) {
+      const double p = expected[token] / sum;
+      EXPECT_NEAR(counts[token], kDraws * p, 5 * std::sqrt(kDraws * p * (1 - p))) << token;
+    }
+  }
+}
+
+TEST(Sampler, PenaltySeesChosenTokens) {
+  SamplingOptions options;
+  options.temperature = 0.0;
+  options.repetition_penalty = 1.5;
+  Sampler sampler(options);
+  const std::vector<float> logits = {3.0f, 2.5f, -1.0f, 2.1f};
+  std::vector<int32_t> chosen;
+  for (uint64_t i = 0; i < 5; ++i) chosen.push_back(sampler.choose(logits, i));
+  EXPECT_EQ(chosen, (std::vector<int32_t>{0, 1, 3, 0, 0}));  // 3 / 1.5 is 2, 2.5 / 1.5 is 1.67
+}
+
+TEST(Sampler, TextsHaveTheirOwnRandomNumbers) {
+  int same = 0;
+  Sampler first({}, 0), second({}, 1), again({}, 1);
+  for (uint64_t i = 0; i < 1000; ++i) {
+    const int32_t token = second.choose(kLogits, i);
+    EXPECT_EQ(again.choose(kLogits, i), token);
+    same += first.choose(kLogits, i) == token ? 1 : 0;
+  }
+  // Two independent draws agree with the sum of the squares of the probabilities, 0.345.
+  EXPECT_NEAR(same, 345, 5 * std::sqrt(1000 * 0.345 * 0.655));
+}
+
 TEST(Sampler, IsDeterministicForSeedAndPosition) {
   Sampler first({}), second({});
   for (uint64_t i = 0; i < 100; ++i) {
@@ -69,13 +131,10 @@ TEST(Sampler, NeverChoosesImpossibleTokens) {
 }
 
 TEST(Sampler, NamesOptionsOutOfRange) {
-  SamplingOptions options;
-  options.top_p = 1.5;
-  try {
-    check(options);
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("--top-p is 1.5"), std::string::npos);
+  test::expect_error([] { check(SamplingOptions{.top_p = 1.5}); }, {"--top-p is 1.5"});
+  for (const double penalty : {0.0, -1.0, HUGE_VAL, std::nan("")}) {
+    test::expect_error([&] { check(SamplingOptions{.repetition_penalty = penalty}); },
+                       {"--repetition-penalty is", "positive", "1 means no penalty"});
   }
 }
 
