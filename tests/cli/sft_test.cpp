@@ -100,6 +100,13 @@ TEST_F(CliSft, LearnsToReply) {
   pretrain();
   expect_success(run_train(kAlone, "tuned", learn("messages.jsonl")));
   EXPECT_EQ(right_answers("tuned", "", {"--chat", "auto"}), kQuestions / 5);
+
+  write_text(path("questions.txt"), question(3) + "\n" + question(11) + "\n");
+  expect_success(
+      run(tessera(2, {"generate", file("tuned"), "--input", file("questions.txt"), "--output",
+                      file("replies.tsv"), "--temperature", "0", "--chat", "auto"})));
+  EXPECT_EQ(read_text(path("replies.tsv")),
+            "generated_text\n" + answer(3) + "\n" + answer(11) + "\n");
   expect_refused(
       run(tessera(kAlone, {"generate", file("tuned"), "--prompt", "a", "--chat", "chatml"})),
       {"data.chat_template is chatml", "<|im_start|>"});
