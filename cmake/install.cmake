@@ -5,6 +5,15 @@ install(TARGETS tessera RUNTIME)
 install(FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs configs DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN "*.py" EXCLUDE)
 
+# The program writes its own completion scripts.
+install(CODE "
+  foreach(shell bash zsh)
+    execute_process(COMMAND \"${CMAKE_BINARY_DIR}/tessera\" completion \${shell} COMMAND_ERROR_IS_FATAL ANY
+      OUTPUT_FILE \"${CMAKE_BINARY_DIR}/completion.\${shell}\")
+  endforeach()")
+install(FILES ${CMAKE_BINARY_DIR}/completion.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME tessera)
+install(FILES ${CMAKE_BINARY_DIR}/completion.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions RENAME _tessera)
+
 # A program built for this machine's processor (TESSERA_NATIVE) may not run on another.
 if(TESSERA_NATIVE)
   return()

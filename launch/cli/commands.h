@@ -144,4 +144,9 @@ void add_prove_command(CLI::App& app, int& exit_code);
 ///     tessera mask CONFIG [--documents N,N] [--set KEY=VALUE ...] [--json]
 void add_mask_command(CLI::App& app);
 
+/// Adds `completion`, which prints a script for a shell:
+///
+///     tessera completion bash|zsh
+void add_completion_command(CLI::App& app);
+
 }  // namespace tessera

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "launch/huggingface/sentence_modules.h"
 #include "launch/support/text/json.h"
 
 namespace tessera {

@@ -58,8 +58,8 @@ TEST_P(CliUsage, RejectsMissingRun) {
 TEST_P(CliUsage, ListsCommandsWithoutArguments) {
   const Outcome list = run_command({});
   expect_success(list);
-  EXPECT_EQ(list.count("\ntrain      Train a model\n"), 1u) << list.output;
-  EXPECT_EQ(list.count("\nplan       Predict what a run needs"), 1u) << list.output;
+  EXPECT_EQ(list.count("\ntrain       Train a model\n"), 1u) << list.output;
+  EXPECT_EQ(list.count("\nplan        Predict what a run needs"), 1u) << list.output;
   EXPECT_EQ(list.count("tessera COMMAND --help describes a command"), 1u) << list.output;
 }
 

@@ -1,0 +1,154 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launch/cli/commands.h"
+#include "launch/cli/support/command_line.h"
+#include "launch/config/schema_list.h"
+
+namespace tessera {
+namespace {
+
+// Both scripts ask the program for the words, so that they do not change with its options. Where it
+// has none, the shell completes file names.
+constexpr std::string_view kBash =
+    R"sh(# bash completion for tessera:  eval "$(tessera completion bash)"
+_tessera() {
+  local word
+  COMPREPLY=()
+  while IFS= read -r word; do
+    COMPREPLY+=("$word")
+  done < <("${COMP_WORDS[0]}" completion words -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+  if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *= ]]; then compopt -o nospace; fi
+}
+complete -o default -F _tessera tessera
+)sh";
+
+constexpr std::string_view kZsh = R"sh(#compdef tessera
+# zsh completion for tessera:  eval "$(tessera completion zsh)"
+_tessera() {
+  local -a found keys
+  found=("${(@f)$("${words[1]}" completion words -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  found=(${found:#})
+  keys=(${(M)found:#*=})
+  found=(${found:#*=})
+  (( $#keys )) && compadd -S '' -- $keys
+  (( $#found )) && compadd -- $found
+  (( $#keys + $#found )) || _files
+}
+if [ "$funcstack[1]" = _tessera ]; then _tessera "$@"; else compdef _tessera tessera; fi
+)sh";
+
+bool is_option(std::string_view word) { return word.starts_with("--") && word.size() > 2; }
+
+/// The command that the words name, nullptr if there is none, and its option whose value comes
+/// next.
+struct Place {
+  const CLI::App* command;
+  const CLI::Option* option = nullptr;
+};
+
+Place place_after(const CLI::App& app, std::span<const std::string> words) {
+  Place place = {&app};
+  for (const std::string& word : words) {
+    if (is_option(word)) {
+      const CLI::Option* const option = place.command->get_option_no_throw(word);
+      const bool takes_value = option != nullptr && option->get_expected_max() > 0;
+      place.option = takes_value ? option : nullptr;
+      continue;
+    }
+    // An option with several values keeps them until the next option.
+    if (place.option != nullptr && place.option->get_expected_max() > 1) continue;
+    if (place.option != nullptr) {
+      place.option = nullptr;
+      continue;
+    }
+    const std::vector<const CLI::App*> subcommands = place.command->get_subcommands({});
+    if (subcommands.empty()) continue;
+    const auto named = std::ranges::find(subcommands, word, &CLI::App::get_name);
+    if (named == subcommands.end()) return {nullptr};
+    place.command = *named;
+  }
+  return place;
+}
+
+/// The words that an option's help lists, as in "auto|cpu|cuda".
+std::vector<std::string> choices_of(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  if (type.find('|') == std::string::npos) return {};
+  std::vector<std::string> words;
+  for (const auto& word : CLI::detail::split(type, '|')) words.push_back(word);
+  return words;
+}
+
+std::vector<std::string> config_keys() {
+  std::vector<std::string> keys;
+  for (const SectionInfo& section : config_sections()) {
+    for (const KeyInfo& key : section.keys) keys.push_back(section.name + "." + key.name + "=");
+  }
+  return keys;
+}
+
+/// The words that may follow `words`, whose last one is what was typed of the next. None where a
+/// file name or any other text may follow.
+std::vector<std::string> next_words(const CLI::App& app, std::span<const std::string> words) {
+  if (words.empty()) return {};
+  const std::string& typed = words.back();
+  const std::span<const std::string> before = words.first(words.size() - 1);
+  if (!before.empty() && before.back() == "=")
+    return {};  // bash makes a word of the = in KEY=VALUE
+  const Place place = place_after(app, before);
+  if (place.command == nullptr) return {};
+  std::vector<std::string> all;
+  if (place.option != nullptr) {
+    all = place.option->check_lname("set") ? config_keys() : choices_of(*place.option);
+  } else if (typed.starts_with('-')) {
+    for (const CLI::Option* option : place.command->get_options()) {
+      for (const std::string& name : option->get_lnames()) all.push_back("--" + name);
+    }
+  } else {
+    for (const CLI::App* subcommand : place.command->get_subcommands({})) {
+      all.push_back(subcommand->get_name());
+    }
+    for (const CLI::Option* option : place.command->get_options()) {
+      if (option->get_positional()) std::ranges::copy(choices_of(*option), std::back_inserter(all));
+    }
+  }
+  std::erase_if(all, [&](const std::string& word) { return !word.starts_with(typed); });
+  std::ranges::sort(all);
+  return all;
+}
+
+}  // namespace
+
+void add_completion_command(CLI::App& app) {
+  enum class Output : uint8_t { bash, zsh, words };
+  struct Options {
+    Output output = Output::bash;
+    std::vector<std::string> words;
+  };
+  const auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("completion", "Print a script that lets a shell complete this program");
+  add_choice(*command, "OUTPUT", options->output,
+             {{"bash", Output::bash}, {"zsh", Output::zsh}, {"words", Output::words}},
+             "The script of a shell, or the words that may follow WORDS, which the scripts use")
+      ->required();
+  command->add_option("WORDS", options->words, "After --: a command line, up to the typed word")
+      ->type_name("");
+  command->callback([&app, options] {
+    if (options->output == Output::bash) fmt::print("{}", kBash);
+    if (options->output == Output::zsh) fmt::print("{}", kZsh);
+    if (options->output != Output::words) return;
+    for (const std::string& word : next_words(app, options->words)) fmt::print("{}\n", word);
+  });
+}
+
+}  // namespace tessera
