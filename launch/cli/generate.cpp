@@ -123,20 +123,20 @@ ContinuationOptions continuation_options(const GenerateOptions& options,
   how.ends.stops = StopStrings(options.stops);
   if (const auto end = tokenizer.end_of_document()) how.ends.tokens.push_back(*end);
   if (options.chat) {
-    how.chat = ChatOptions{*options.chat, options.system};
-    how.ends.tokens.push_back(ChatTemplate::of(*options.chat, tokenizer).reply_end());
+    how.chat = Chat{ChatTemplate::of(*options.chat, tokenizer), options.system};
+    how.ends.tokens.push_back(how.chat->form.reply_end());
   }
   return how;
 }
 
 std::vector<int32_t> prompt_tokens(const GenerateOptions& options, const LoadedModel& loaded,
-                                   const std::string& prompt) {
+                                   const std::optional<Chat>& chat, const std::string& prompt) {
   const Tokenizer& tokenizer = *loaded.tokenizer;
   const ModelConfig& config = loaded.model->config();
   if (options.ids) return encode_prompt_ids(config, tokenizer, prompt, "--ids");
   require_tokenizer(tokenizer, "--prompt", loaded.path);
-  if (!options.chat) return encode_prompt(config, tokenizer, prompt, "--prompt");
-  return encode_chat_prompt(config, tokenizer, {*options.chat, options.system}, prompt, "--chat");
+  if (!chat) return encode_prompt(config, tokenizer, prompt, "--prompt");
+  return encode_chat_prompt(config, tokenizer, *chat, prompt, "--chat");
 }
 
 /// Writes the targets or continuations for the texts of a file.
@@ -178,9 +178,9 @@ void print_target(const GenerateOptions& options, const LoadedModel& loaded,
 void print_continuation(const GenerateOptions& options, const LoadedModel& loaded,
                         const std::string& prompt, Communicator& world) {
   const Tokenizer& tokenizer = *loaded.tokenizer;
-  const std::vector<int32_t> tokens = prompt_tokens(options, loaded, prompt);
   const ContinuationOptions how = continuation_options(options, tokenizer);
-  SampledText text(how.sampling, tokenizer, how.ends, tokens, 0);
+  const std::vector<int32_t> tokens = prompt_tokens(options, loaded, how.chat, prompt);
+  SampledText text(how.sampling, tokenizer, how.ends, tokens, 0, how.start());
   size_t num_ids = 0;
   const auto next_ids = [&] {
     std::string ids;
@@ -223,6 +223,16 @@ void check_options(const GenerateOptions& options, const ModelConfig& model,
   require(!is_encoder_decoder || (!options.ids && !options.chat),
           "{} is for models that continue a text: pass a source with --prompt",
           options.ids ? "--ids" : "--chat");
+  const double default_temperature = is_encoder_decoder ? 0.0 : 1.0;
+  const bool samples =
+      options.num_beams() == 1 && options.temperature.value_or(default_temperature) > 0.0;
+  const SamplingOptions defaults;
+  require(samples || (options.sampling.top_k == defaults.top_k &&
+                      options.sampling.top_p == defaults.top_p),
+          "--top-k and --top-p are for sampling, but here the likeliest text is searched: leave "
+          "them out, or choose a --temperature above 0");
+  require(!is_encoder_decoder || options.max_tokens != 0,
+          "--max-tokens is 0, but an encoder-decoder writes at least one token: choose 1 or more");
   if (is_encoder_decoder) return;
   const std::string_view option = options.beams ? "--beams" : options.truncate ? "--truncate" : "";
   require(option.empty(),

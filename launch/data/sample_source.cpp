@@ -107,16 +107,19 @@ class TokenSource : public SampleSource {
   std::shared_ptr<const Tokenizer> tokenizer_;
 };
 
-/// Whether any of a config's data is a file of texts, and not a prepared dataset.
-bool has_text_files(const DataSection& data) {
-  const auto is_file = [](const DataBlend::Part& part) { return is_labeled_file(part.path); };
-  return std::ranges::any_of(data.train.parts, is_file) ||
-         (data.eval && std::ranges::any_of(data.eval->parts, is_file));
+/// Whether any of a config's data is a file of texts, and not a prepared dataset, for which
+/// `holds`.
+bool any_text_file(const DataSection& data, bool (*holds)(const std::string& path)) {
+  const auto is_one = [&](const DataBlend::Part& part) {
+    return is_labeled_file(part.path) && holds(part.path);
+  };
+  return std::ranges::any_of(data.train.parts, is_one) ||
+         (data.eval && std::ranges::any_of(data.eval->parts, is_one));
 }
 
 /// Refuses keys of supervised fine-tuning if no data is for it.
 void require_no_sft_keys(const DataSection& data, const std::string& path) {
-  if (has_text_files(data)) return;
+  if (any_text_file(data, [](const std::string&) { return true; })) return;
   const char* key = data.truncate                                 ? "data.truncate"
                     : data.loss_on_prompts                        ? "data.loss_on_prompts"
                     : data.chat_template != ChatFormat::automatic ? "data.chat_template"
@@ -154,19 +157,21 @@ class SftSource final : public SampleSource {
   SftSource(const RunConfig& config, const Tokenizer& tokenizer, const std::string& path,
             std::vector<std::string>& notes) {
     const DataSection& data = config.data;
-    require(data.packing == Packing::documents,
+    require(data.packing == Packing::documents || !packed_examples(data),
             "data.packing is concatenate, but {} has prompts and completions, which are packed "
             "whole and do not see each other: choose documents, or leave the key out",
             path);
     const bool has_roles = has_messages(path);
-    require(has_roles || data.chat_template == ChatFormat::automatic,
+    require(data.chat_template == ChatFormat::automatic || any_text_file(data, has_messages),
             "data.chat_template is set, but {} has prompts and completions, which nothing "
             "surrounds: leave it out, or write messages",
             path);
     const ChatTemplate chat = has_roles ? ChatTemplate::of(data.chat_template, tokenizer)
                                         : ChatTemplate::without_roles(tokenizer);
     examples_ = std::make_shared<const SftExamples>(
-        path, chat, SftOptions{config.model.seq_length, data.truncate, data.loss_on_prompts});
+        path, chat,
+        SftOptions{config.model.seq_length, data.truncate, data.loss_on_prompts,
+                   config.model.attention_prefix});
     note(notes);
   }
 
@@ -404,6 +409,13 @@ class ImageSource final : public SampleSource {
 };
 
 }  // namespace
+
+std::optional<std::string> packed_examples(const DataSection& data) {
+  const auto found =
+      std::ranges::find_if(data.train.parts, is_labeled_file, &DataBlend::Part::path);
+  if (found == data.train.parts.end()) return std::nullopt;
+  return found->path;
+}
 
 std::unique_ptr<const SampleSource> open_source(const RunConfig& config,
                                                 std::shared_ptr<const Tokenizer> tokenizer,

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,10 @@ class SampleSource {
   /// model. Throws if the range is too small for a sample.
   virtual std::shared_ptr<const Dataset> samples(Range range, const SampleUse& use) const = 0;
 };
+
+/// The first of the training data that is a file of texts: for a model that predicts the next
+/// token, data.packing is `documents` then, unless it is given. nullopt if there is none.
+std::optional<std::string> packed_examples(const DataSection& data);
 
 /// Opens a source, which copies what it needs from `config`, and appends remarks for the user to
 /// `notes`. Throws if it is missing or damaged, or if its metadata says that a tokenizer other than

@@ -225,6 +225,10 @@ TEST_F(CliEncoderDecoder, NamesWrongOptionsAndInputs) {
                    {"long.txt:2: the source has 40 tokens", "model.source_length is 32"});
     expect_refused(generate(ranks, file("empty.txt")), {"empty.txt:2: the line is empty"});
     expect_refused(generate(ranks, {"--prompt", "a", "--beams", "0"}), {"--beams"});
+    expect_refused(generate(ranks, {"--prompt", "a", "--top-k", "3"}),
+                   {"--top-k and --top-p are for sampling", "--temperature above 0"});
+    expect_refused(generate(ranks, {"--prompt", "a", "--max-tokens", "0"}),
+                   {"--max-tokens is 0", "choose 1 or more"});
     expect_refused(generate(ranks, {"--ids", "1 2"}), {"--ids is for models that continue a text"});
     expect_refused(generate(ranks, {"--prompt", "a", "--beams", "2", "--stream"}),
                    {"--stream shows a text", "2 beams", "leave out --stream or --beams"});

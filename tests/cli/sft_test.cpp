@@ -88,6 +88,13 @@ TEST_F(CliSft, LearnsToCompletePrompts) {
   const Json report = parse_json(evaluated.output, "eval");
   EXPECT_LT(report.at("perplexity").get<double>(), 1.1);
   EXPECT_LT(report.at("token_targets").get<int64_t>(), report.at("tokens").get<int64_t>() / 2);
+  // A configuration that leaves data.packing out, as the run's own did.
+  write_text(path("least.yaml"),
+             "data: {train: " + file("prompts.jsonl") + "}\ntrain: {steps: 1}\n");
+  const Outcome by_config = run(tessera(kAlone, {"eval", file("tuned"), "--config",
+                                                 file("least.yaml"), "--part", "train", "--json"}));
+  expect_success(by_config);
+  EXPECT_EQ(parse_json(by_config.output, "eval").at("token_targets"), report.at("token_targets"));
   const Outcome before =
       run(tessera(2, {"eval", file("base"), "--data", file("prompts.jsonl"), "--json"}));
   expect_success(before);

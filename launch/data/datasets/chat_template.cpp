@@ -32,8 +32,8 @@ int32_t end_of_document(const Tokenizer& tokenizer) {
 /// Appends texts and special tokens to `out`.
 class ChatTemplate::Writer {
  public:
-  Writer(const Tokenizer& tokenizer, std::string_view where, ChatTokens& out)
-      : tokenizer_(tokenizer), where_(where), out_(out) {
+  Writer(const ChatTemplate& chat, std::string_view where, ChatTokens& out)
+      : chat_(chat), tokenizer_(*chat.tokenizer_), where_(where), out_(out) {
     out_.tokens.clear();
     out_.is_reply.clear();
   }
@@ -72,10 +72,17 @@ class ChatTemplate::Writer {
     } catch (const Error& error) {
       fail("{}, {}: {}", where_, name, error.what());
     }
+    for (const int32_t token : tokens) {
+      require(token != chat_.message_begin_ && token != chat_.message_end_,
+              "{}, {}: the text contains {}, which tokenizer {} reads as the token between "
+              "messages: remove it",
+              where_, name, tokenizer_.token_text(token), tokenizer_.kind());
+    }
     out_.tokens.insert(out_.tokens.end(), tokens.begin(), tokens.end());
     out_.is_reply.resize(out_.tokens.size(), is_reply);
   }
 
+  const ChatTemplate& chat_;
   const Tokenizer& tokenizer_;
   std::string_view where_;
   ChatTokens& out_;
@@ -149,14 +156,14 @@ void ChatTemplate::encode(std::span<const Message> messages, std::string_view wh
                           ChatTokens& out) const {
   require(!messages.empty() && messages.back().role == Role::assistant,
           "{}: the last message must be of the assistant", where);
-  Writer writer(*tokenizer_, where, out);
+  Writer writer(*this, where, out);
   write(messages, writer);
 }
 
 std::vector<int32_t> ChatTemplate::prompt(std::span<const Message> messages,
                                           std::string_view where) const {
   ChatTokens out;
-  Writer writer(*tokenizer_, where, out);
+  Writer writer(*this, where, out);
   write(messages, writer);
   begin(Role::assistant, name_of(messages.size(), Role::assistant), writer);
   writer.finish_context();

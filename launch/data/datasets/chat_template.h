@@ -31,7 +31,8 @@ struct ChatTokens {
 
 /// What surrounds messages. The text of a reply, which is what the assistant says, is tokenized
 /// alone, so that no token has a part of it and a part of what precedes. Other text between special
-/// tokens is tokenized as a whole. Special tokens within a message are ordinary text.
+/// tokens is tokenized as a whole. Special tokens within a message are ordinary text; a tokenizer
+/// that reads them there all the same is an error.
 class ChatTemplate {
  public:
   /// Nothing surrounds a prompt, which the user says, and its completion, which the assistant says:

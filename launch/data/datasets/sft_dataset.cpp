@@ -42,11 +42,12 @@ void SftExamples::add(const ChatTokens& example, const std::string& where) {
           "{}: the example has {} tokens, but model.seq_length is {}, so at most {} fit: shorten "
           "it, truncate it (data.truncate=true), or train with a larger model.seq_length",
           where, example.tokens.size(), options_.seq_length, most);
-  // Nothing precedes the first token.
   std::vector<bool> is_target(example.is_reply.begin(),
                               example.is_reply.begin() + static_cast<std::ptrdiff_t>(length));
   if (options_.loss_on_prompts) is_target.assign(length, true);
-  is_target[0] = false;
+  // Nothing precedes the first token.
+  const auto given = static_cast<size_t>(std::max<int64_t>(options_.prefix, 1));
+  std::fill_n(is_target.begin(), std::min(given, length), false);
   const auto targets = std::ranges::count(is_target, true);
   if (targets == 0) {
     ++num_left_out_;

@@ -16,6 +16,7 @@ struct SftOptions {
   int64_t seq_length = 0;        ///< of a row, in inputs
   bool truncate = false;         ///< cut examples that are too long; otherwise they are errors
   bool loss_on_prompts = false;  ///< learn all tokens, and not only those of replies
+  int64_t prefix = 0;            ///< the first tokens, which see each other and are not predicted
 };
 
 /// The tokens of a file for supervised fine-tuning (sft_lines.h), in memory. An example of n tokens

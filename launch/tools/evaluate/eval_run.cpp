@@ -20,6 +20,7 @@
 #include "launch/config/validate_kind.h"
 #include "launch/data/datasets/labeled_lines.h"
 #include "launch/data/indexed/dataset_metadata.h"
+#include "launch/data/sample_source.h"
 #include "launch/data/sampling/first_samples.h"
 #include "launch/data/training_data.h"
 #include "launch/devices/open_devices.h"
@@ -76,19 +77,20 @@ RunConfig config_of(const EvalOptions& options, const Checkpoint& checkpoint) {
   config.data.labels = std::nullopt;
   const std::vector<std::string> labels = checkpoint_labels(checkpoint.manifest().extra);
   if (!labels.empty()) config.data.labels = fmt::format("{}", fmt::join(labels, ","));
-  config.automatic.clear();  // of what the checkpoint determines
+  const bool is_causal = traits_of(config.model).objective == Objective::causal_lm;
+  if (is_causal && config.automatic.contains("data.packing") && packed_examples(config.data)) {
+    config.data.packing = Packing::documents;
+  }
+  config.automatic.clear();  // the rest is of what the checkpoint determines
   check_kind(config);
   return config;
 }
 
-/// Sets `data` as the run's evaluation data. Packing is of the run's own data; prompts and
-/// completions have one way alone.
+/// Sets `data` as the run's evaluation data. How it is packed follows the run's own data.
 RunConfig with_data(RunConfig config, const std::optional<std::string>& data) {
   if (!data) return config;
   config.data.eval = DataBlend(*data);
   config.data.eval_fraction = 0.0;
-  const bool is_causal = traits_of(config.model).objective == Objective::causal_lm;
-  if (is_causal && is_labeled_file(*data)) config.data.packing = Packing::documents;
   return config;
 }
 

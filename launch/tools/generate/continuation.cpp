@@ -150,13 +150,12 @@ std::vector<int32_t> encode_prompt(const ModelConfig& config, const Tokenizer& t
 }
 
 std::vector<int32_t> encode_chat_prompt(const ModelConfig& config, const Tokenizer& tokenizer,
-                                        const ChatOptions& chat, std::string_view message,
+                                        const Chat& chat, std::string_view message,
                                         std::string_view where) {
   std::vector<Message> messages;
   if (chat.system) messages.push_back({Role::system, *chat.system});
   messages.push_back({Role::user, message});
-  return checked(ChatTemplate::of(chat.format, tokenizer).prompt(messages, where), config,
-                 tokenizer, where);
+  return checked(chat.form.prompt(messages, where), config, tokenizer, where);
 }
 
 std::vector<int32_t> encode_prompt_ids(const ModelConfig& config, const Tokenizer& tokenizer,
@@ -233,7 +232,8 @@ class ContinuationPrediction final : public FilePrediction {
     std::vector<SampledText> texts;
     for (int64_t place = places.begin; place < places.end; ++place) {
       const int64_t number = order_[static_cast<size_t>(place)];
-      texts.emplace_back(options_.sampling, tokenizer_, options_.ends, prompt(number), number);
+      texts.emplace_back(options_.sampling, tokenizer_, options_.ends, prompt(number), number,
+                         options_.start());
     }
     continue_texts(model, texts);
     std::string all;

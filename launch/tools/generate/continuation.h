@@ -16,8 +16,8 @@
 namespace tessera {
 
 /// A conversation of which the prompt is the user's message.
-struct ChatOptions {
-  ChatFormat format = ChatFormat::automatic;
+struct Chat {
+  ChatTemplate form;
   std::optional<std::string> system = {};  ///< the first message
 };
 
@@ -29,7 +29,7 @@ std::vector<int32_t> encode_prompt(const ModelConfig& config, const Tokenizer& t
                                    std::string_view prompt, std::string_view where);
 /// Likewise for a user's message; the tokens end where the assistant's reply begins.
 std::vector<int32_t> encode_chat_prompt(const ModelConfig& config, const Tokenizer& tokenizer,
-                                        const ChatOptions& chat, std::string_view message,
+                                        const Chat& chat, std::string_view message,
                                         std::string_view where);
 /// Likewise for ids in decimal; throws also for one that is not in the model's vocabulary.
 std::vector<int32_t> encode_prompt_ids(const ModelConfig& config, const Tokenizer& tokenizer,
@@ -47,7 +47,9 @@ void continue_texts(TextModel& model, std::span<SampledText> texts, const OnToke
 struct ContinuationOptions {
   SamplingOptions sampling;
   TextEnds ends;
-  std::optional<ChatOptions> chat = {};  ///< prompts are messages of a user
+  std::optional<Chat> chat = {};  ///< prompts are messages of a user
+
+  TextStart start() const { return chat ? TextStart::alone : TextStart::after_prompt; }
 };
 
 /// The continuations of the prompts of a file: the lines of a .txt file, or the column or field

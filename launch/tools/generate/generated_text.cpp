@@ -7,8 +7,9 @@
 namespace tessera {
 
 GeneratedText::GeneratedText(const Tokenizer& tokenizer, const StopStrings& stops,
-                             std::span<const int32_t> prompt)
+                             std::span<const int32_t> prompt, TextStart start)
     : tokenizer_(tokenizer),
+      start_(start),
       has_stops_(!stops.empty()),
       piecewise_(tokenizer.decodes_piecewise()),
       tokens_(prompt.begin(), prompt.end()),
@@ -23,16 +24,20 @@ void GeneratedText::decode() {
     decoded_ += tokenizer_.decode(tokens().subspan(num_decoded_));
     settled_ = decoded_.size();
   } else {
-    if (num_decoded_ == prompt_size_)
+    const bool alone = start_ == TextStart::alone;
+    const std::span<const int32_t> read = alone ? new_tokens() : tokens();
+    if (num_decoded_ == prompt_size_ && !alone) {
       prompt_text_ = tokenizer_.decode(tokens().first(prompt_size_));
-    decoded_ = tokenizer_.decode(tokens_);
+    }
+    decoded_ = tokenizer_.decode(read);
     const auto differ = std::ranges::mismatch(prompt_text_, decoded_);
     begin_ = static_cast<size_t>(differ.in1 - prompt_text_.begin());
-    const size_t stays = tokenizer_.settled_bytes(tokens_);
+    const size_t stays = tokenizer_.settled_bytes(read);
     // Whether no later token moves the beginning.
     const bool begins = begin_ < stays || (begin_ == stays && begin_ == prompt_text_.size());
     begin_ -= incomplete_utf8(std::string_view(decoded_).substr(0, begin_));
-    settled_ = begins ? stays - begin_ : 0;
+    // A longer text may have fewer bytes ("n ' t" becomes "n't"), but those that stay, stay.
+    settled_ = std::max(settled_, begins ? stays - begin_ : 0);
   }
   num_decoded_ = tokens_.size();
   search_.add(settled().substr(num_searched_));
@@ -45,7 +50,7 @@ std::string_view GeneratedText::settled() const {
 
 std::string GeneratedText::part_up_to(size_t end) {
   if (end <= num_taken_) return "";
-  const std::string part = decoded_.substr(begin_ + num_taken_, end - num_taken_);
+  std::string part = decoded_.substr(begin_ + num_taken_, end - num_taken_);
   num_taken_ = end;
   return part;
 }

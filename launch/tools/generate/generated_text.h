@@ -11,14 +11,19 @@
 
 namespace tessera {
 
-/// The text of a sequence while its tokens are generated. It begins after the text that it has in
-/// common with the prompt's, ends before the first stop string in it, and can be taken piece by
-/// piece.
+/// How a generated text begins.
+enum class TextStart : uint8_t {
+  after_prompt,  ///< after what it has in common with the prompt's text
+  alone,         ///< as it would without a prompt, as replies that were tokenized alone
+};
+
+/// The text of a sequence while its tokens are generated. It ends before the first stop string in
+/// it, and can be taken piece by piece.
 class GeneratedText {
  public:
   /// `tokenizer` and `stops` must outlive this.
   GeneratedText(const Tokenizer& tokenizer, const StopStrings& stops,
-                std::span<const int32_t> prompt);
+                std::span<const int32_t> prompt, TextStart start = TextStart::after_prompt);
 
   /// Appends a token. Returns whether the text now contains a stop string, after which no token
   /// follows.
@@ -42,11 +47,13 @@ class GeneratedText {
   std::string part_up_to(size_t end);
 
   const Tokenizer& tokenizer_;
+  TextStart start_;
   bool has_stops_, piecewise_;
   std::vector<int32_t> tokens_;
   size_t prompt_size_;
   std::string prompt_text_;  // unless piecewise_, once a token follows
-  std::string decoded_;      // the first num_decoded_ tokens; if piecewise_, without the prompt
+  std::string
+      decoded_;  // the first num_decoded_ tokens; if piecewise_ or alone, without the prompt
   size_t num_decoded_;
   size_t begin_ = 0;         // where the text begins in decoded_
   size_t settled_ = 0;       // bytes of the text that stay

@@ -5,10 +5,11 @@
 namespace tessera {
 
 SampledText::SampledText(const SamplingOptions& options, const Tokenizer& tokenizer,
-                         const TextEnds& ends, std::span<const int32_t> prompt, int64_t number)
+                         const TextEnds& ends, std::span<const int32_t> prompt, int64_t number,
+                         TextStart start)
     : ends_(ends),
       sampler_(options, number),
-      text_(tokenizer, ends.stops, prompt),
+      text_(tokenizer, ends.stops, prompt, start),
       done_(ends.max_tokens == 0) {
   sampler_.see(prompt);
 }

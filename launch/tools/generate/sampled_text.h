@@ -25,7 +25,8 @@ class SampledText {
  public:
   /// `number` is that of the text (Sampler). `tokenizer` and `ends` must outlive this.
   SampledText(const SamplingOptions& options, const Tokenizer& tokenizer, const TextEnds& ends,
-              std::span<const int32_t> prompt, int64_t number);
+              std::span<const int32_t> prompt, int64_t number,
+              TextStart start = TextStart::after_prompt);
 
   bool done() const { return done_; }
   /// How many tokens may follow.

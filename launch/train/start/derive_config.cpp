@@ -29,6 +29,7 @@
 #include "launch/data/datasets/text_tuples.h"
 #include "launch/data/images/image_set.h"
 #include "launch/data/indexed/dataset_metadata.h"
+#include "launch/data/sample_source.h"
 #include "launch/tokenizers/id_tokenizer.h"
 #include "launch/tokenizers/tokenizer_identity.h"
 #include "models/architecture.h"
@@ -229,9 +230,8 @@ class Deriver {
 
   void derive_packing() {
     const bool is_causal = traits_of(config().model).objective == Objective::causal_lm;
-    const std::vector<std::string> paths = paths_of(config().data.train);
-    const auto examples = std::ranges::find_if(paths, is_labeled_file);
-    if (!is_causal || examples == paths.end()) return use_default("data.packing");
+    const std::optional<std::string> examples = packed_examples(config().data);
+    if (!is_causal || !examples) return use_default("data.packing");
     set("data.packing", "documents", fmt::format("for the examples in {}", *examples));
   }
 
@@ -309,9 +309,9 @@ class Deriver {
       require(config().checkpoint.from.has_value(),
               "data.tokenizer is auto, but {} have no tokenizer: set it, or start from a "
               "trained model with checkpoint.from",
-               classifies()   ? "labeled texts"
-               : is_seq2seq() ? "pairs of texts"
-                              : "prompts and completions");
+              classifies()   ? "labeled texts"
+              : is_seq2seq() ? "pairs of texts"
+                             : "prompts and completions");
       derived_.tokenizer =
           with_exit_code(ExitCode::data, [&] { return tokenizer_of(checkpoint_from()); });
       origin = checkpoint_from().path().string();

@@ -250,6 +250,12 @@ TEST_F(SftFiles, TruncatesAndCounts) {
       read("t.tsv", lines, {.seq_length = 4, .truncate = true, .loss_on_prompts = true});
   EXPECT_EQ(all.size(), 4);
   EXPECT_EQ(all.num_truncated(), 3);
+
+  const SftExamples after_prefix =
+      read("t.tsv", lines, {.seq_length = 4, .truncate = true, .prefix = 4});
+  EXPECT_EQ(after_prefix.size(), 1);
+  EXPECT_EQ(after_prefix.num_targets(), 1);
+  EXPECT_EQ(sample_of(after_prefix).targets, joined({ignored(3), bytes("e")}));
   expect_error([&] { read("t.tsv", "prompt\tcompletion\nabcdef\tx\n", options); },
                {"t.tsv: nothing of any completion", "first 5 tokens", "model.seq_length"});
 }

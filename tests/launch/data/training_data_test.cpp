@@ -338,6 +338,16 @@ TEST_F(OpenData, BlendsPromptsWithADataset) {
   EXPECT_EQ(data.train->seq_length(), 16);
 }
 
+TEST_F(OpenData, PromptsForEvaluationDoNotChangeHowTrainingPacks) {
+  write_metadata("data", {"none", 53, "xxh3-64:0123456789abcdef"});
+  RunConfig run = config(SmallKind::prompts);
+  run.data.train = DataBlend({{folder_ / "data", 1.0}});
+  run.data.eval = DataBlend({{folder_ / "prompts.tsv", 1.0}});
+  run.data.eval_fraction = 0.0;
+  run.data.packing = Packing::concatenate;
+  EXPECT_GT(open_training_data(run).eval->num_samples(), 0);
+}
+
 TEST_F(OpenData, RefusesKeysThatDoNotFitPrompts) {
   const auto error_with = [&](SmallKind kind, const auto& change) {
     RunConfig run = config(kind);

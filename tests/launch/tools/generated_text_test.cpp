@@ -1,5 +1,6 @@
 #include "launch/tools/generate/generated_text.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -118,6 +119,35 @@ TEST(GeneratedText, SettledBytesStay) {
     }
     EXPECT_GT(settled_at_last, 5u);
   }
+}
+
+TEST(GeneratedText, AShorterTextKeepsWhatWasSettled) {
+  const auto tokenizer = wordpieces();
+  // "n ' t" is decoded as "n't", which is two bytes shorter than "n '".
+  const Tokens tokens = tokenizer->encode("it do it do it do it do it do it do n ' t do");
+  const StopStrings stops({"zzz"});
+  GeneratedText text(*tokenizer, stops, {});
+  std::string shown;
+  for (const int32_t token : tokens) {
+    EXPECT_FALSE(text.add(token));
+    shown += text.take();
+  }
+  EXPECT_EQ(shown + text.finish(), tokenizer->decode(tokens));
+  EXPECT_THAT(tokenizer->decode(tokens), testing::HasSubstr("don't do"));
+}
+
+TEST(GeneratedText, AReplyBeginsAsWithoutItsPrompt) {
+  const auto tokenizer = bpe_of_characters();
+  const StopStrings stops;
+  const Tokens prompt = tokenizer->encode("ab"), reply = tokenizer->encode("a");
+  GeneratedText after(*tokenizer, stops, prompt),
+      alone(*tokenizer, stops, prompt, TextStart::alone);
+  for (const int32_t token : reply) {
+    after.add(token);
+    alone.add(token);
+  }
+  EXPECT_EQ(after.finish(), " a");
+  EXPECT_EQ(alone.finish(), "a");
 }
 
 TEST(GeneratedText, PartsAreTheTextBeforeTheStop) {
