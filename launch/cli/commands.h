@@ -26,8 +26,10 @@ void add_eval_command(CLI::App& app, int& exit_code);
 /// Adds `generate`, which prints a prompt and its continuation by a trained model, on one rank or
 /// with the model's heads split over the ranks started by mpirun:
 ///
-///     tessera generate RUN --prompt TEXT|- [--max-tokens N] [--temperature X] [--top-k K]
-///                      [--top-p P] [--seed S]
+///     tessera generate RUN --prompt TEXT|- [--chat auto|chatml|plain [--system TEXT]]
+///                      [--max-tokens N] [--stop TEXT]... [--temperature X] [--top-k K] [--top-p P]
+///                      [--repetition-penalty X] [--seed S] [--stream | --no-stream]
+///     tessera generate RUN --input FILE --output FILE ...
 void add_generate_command(CLI::App& app, int& exit_code);
 
 /// Adds `attention`, which writes a model's attention weights for a text, as PREFIX.json and as a

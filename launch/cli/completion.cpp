@@ -102,8 +102,8 @@ std::vector<std::string> next_words(const CLI::App& app, std::span<const std::st
   if (words.empty()) return {};
   const std::string& typed = words.back();
   const std::span<const std::string> before = words.first(words.size() - 1);
-  if (!before.empty() && before.back() == "=")
-    return {};  // bash makes a word of the = in KEY=VALUE
+  // bash makes a word of the = in KEY=VALUE.
+  if (!before.empty() && before.back() == "=") return {};
   const Place place = place_after(app, before);
   if (place.command == nullptr) return {};
   std::vector<std::string> all;

@@ -256,7 +256,7 @@ class HeadMask {
   const uint8_t* hidden_keys_;
   const uint8_t* hidden_;
   const float* additive_;
-  // The dropout's, which are in memory for captured steps.
+  // Of the dropout, read once: in a captured step they are in memory.
   uint32_t drop_step_;
   int64_t first_row_of_drops_;
 };

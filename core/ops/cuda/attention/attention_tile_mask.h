@@ -74,7 +74,8 @@ __device__ inline uint32_t bits_apart(int row, int first, int step) {
   return bits;
 }
 
-/// Of rows whose columns are a range each: what all rows of the warp's lanes see.
+/// The columns that the rows of a warp's lanes see. `columns_of(i)` is the range that row i of this
+/// lane's `rows` rows sees.
 template <typename Columns>
 __device__ SeenColumns seen_by_warp(int rows, const Columns& columns_of) {
   SeenColumns seen{{kFarPosition, 0}, {0, kFarPosition}};
