@@ -410,7 +410,8 @@ class Campaign:
 
     def compare(self):
         """The last step, and "" or what differs from a run without faults up to there."""
-        step = self.run.steps()[0]
+        # Not the newest: a later one may be damaged, and the run stopped before it came there again.
+        step = int(re.findall(r"asked to stop: saved after step (\d+)", self.run.text())[-1])
         clean = self.run.folder / "clean"
         subprocess.run(self.run.command("clean", clean) + ["--stop-at", str(step)], check=True, capture_output=True,
                        env=self.run.environment())
