@@ -84,6 +84,8 @@ ExitCode run_training(const TrainOptions& options, Communicator& world) {
     with_exit_code(ExitCode::output, [&] { make_run_folder(inputs.config); });
     lock.emplace(inputs.config.run.dir);
   });
+  // Destroyed after the trainer, whose collectives may be pending if training fails.
+  std::optional<RunRecorder> recorder;
   RunSetup run(std::move(inputs), world, /*measures_peak=*/true);
   const RunConfig& config = run.inputs.config;
   const KeyOrigins& origins = run.inputs.origins;
@@ -121,7 +123,7 @@ ExitCode run_training(const TrainOptions& options, Communicator& world) {
   }
   // Not before: a start that is refused leaves the recorders of the last one as they are.
   ExitCode end = ExitCode::finished;
-  RunRecorder(config, world).run([&] {
+  recorder.emplace(config, world).run([&] {
     end = TrainingLoop(config, origins, last_step(config, options), groups.world, *trainer, console,
                        peak.flops, lock)
               .run();

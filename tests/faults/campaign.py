@@ -7,9 +7,10 @@
 Each layout gets N faults, one after the other, each as soon as the run trains again (or about every interval), or as
 many as fit into M minutes. `--help` lists layouts and faults. Full and read-only disks need root. A fault is explained
 if the line of supervise.jsonl about the next end has the exit code of that fault and, where one rank was struck, this
-rank; or, if the run should survive the fault, if it says so. It is silent if no such line comes within run.hang_timeout
-+ 10 seconds, and 30 seconds more where all ranks are stopped. At the end, the logged losses and gradient norms and the
-last checkpoint must have the bits of a run without faults. Prints Markdown, and JSON lines with --journal FILE.
+rank; or, if the run should survive the fault, if it says so; and if no rank crashed. It is silent if no such line comes
+within run.hang_timeout + 10 seconds, and 30 seconds more where all ranks are stopped. At the end, the logged losses and
+gradient norms and the last checkpoint must have the bits of a run without faults. Prints Markdown, and JSON lines with
+--journal FILE.
 """
 import argparse
 import collections
@@ -366,6 +367,8 @@ class Campaign:
         if seconds > limit and expected.codes:
             problems.append(f"silent for {seconds:.1f} s")
         self.wait_for_steps()
+        if crash := re.search(r"Signal: (?!Killed|Terminated)(.*)", self.run.text()[said:]):  # Open MPI's handler
+            problems.append(f"a rank crashed: {crash[1]}")
         if expected.says not in self.run.text()[said:]:
             problems.append(f'did not say "{expected.says}"')
         record = {"layout": self.layout, "fault": kind, "seconds": round(seconds, 1), "said": end["what"] if end else expected.says,
