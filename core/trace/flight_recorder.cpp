@@ -9,13 +9,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <exception>
-#include <fstream>
-#include <iterator>
 #include <new>
 #include <string>
 #include <system_error>
 
 #include "core/error.h"
+#include "core/process_stat.h"
 
 namespace tessera {
 namespace {
@@ -94,17 +93,6 @@ int64_t now_in_nanoseconds() {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-// The name in parentheses may contain spaces and parentheses.
-uint64_t process_start_of(int process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
-  const std::string stat{std::istreambuf_iterator<char>(file), {}};
-  size_t at = stat.rfind(')');
-  if (at == std::string::npos) return 0;
-  constexpr int kFieldsAfterName = 20;  // fields 3 to 22
-  for (int i = 0; i < kFieldsAfterName && at != std::string::npos; ++i) at = stat.find(' ', at + 1);
-  return at == std::string::npos ? 0 : std::strtoull(stat.c_str() + at, nullptr, 10);
-}
-
 uint64_t own_pid_namespace() {
   struct stat found = {};
   return ::stat("/proc/self/ns/pid", &found) == 0 ? found.st_ino : 0;
@@ -121,7 +109,8 @@ FlightRecorder::FlightRecorder(const std::filesystem::path& file, int rank, int 
   ring_->rank = rank;
   ring_->ranks = ranks;
   ring_->process = getpid();
-  ring_->process_start = process_start_of(getpid());
+  const auto stat = read_process_stat(getpid());
+  ring_->process_start = stat ? stat->start : 0;
   ring_->pid_namespace = own_pid_namespace();
   ring_->started = now_in_nanoseconds();
   ring_->heartbeat = ring_->started;

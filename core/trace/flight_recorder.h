@@ -56,7 +56,7 @@ struct FlightRing {
   uint32_t bytes = 0;
   int32_t rank = 0, ranks = 0, process = 0;
   std::atomic<uint32_t> num_groups{0};
-  uint64_t process_start = 0;  ///< field 22 of /proc/PID/stat: tells processes of one PID apart
+  uint64_t process_start = 0;  ///< see ProcessStat; 0 if unknown
   uint64_t pid_namespace = 0;
   int64_t started = 0;
   std::array<char, 72> host{};
@@ -214,8 +214,6 @@ class PhaseScope {
 /// Nanoseconds since 1970.
 int64_t now_in_nanoseconds();
 
-/// Field 22 of a process's /proc/PID/stat, its start time; 0 if there is no such process.
-uint64_t process_start_of(int process);
 /// The PID namespace of this process; 0 if unknown.
 uint64_t own_pid_namespace();
 

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "core/trace/flight_recorder.h"
+#include "core/process_stat.h"
 #include "launch/support/text/number_text.h"
 
 namespace tessera {
@@ -20,12 +20,14 @@ constexpr double kForTheEnd = 2.0;  // seconds: the last lines of logs, and the 
 constexpr double kSaveMargin = 1.5, kStepMargin = 2.0;
 constexpr double kForget = 0.99;
 
-/// How long ago this process started, in seconds.
+/// How long ago this process started, in seconds; 0 if unknown.
 double process_age() {
+  const auto stat = read_process_stat(::getpid());
+  if (!stat) return 0.0;
   timespec now = {};
   clock_gettime(CLOCK_BOOTTIME, &now);
-  const double started = static_cast<double>(process_start_of(::getpid())) /
-                         static_cast<double>(::sysconf(_SC_CLK_TCK));
+  const double started =
+      static_cast<double>(stat->start) / static_cast<double>(::sysconf(_SC_CLK_TCK));
   const double age = static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
   return std::max(0.0, age - started);
 }

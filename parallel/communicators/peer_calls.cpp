@@ -4,8 +4,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -13,6 +11,7 @@
 
 #include "core/checked.h"
 #include "core/error.h"
+#include "core/process_stat.h"
 #include "core/threads/parallel_for.h"
 #include "parallel/communicators/host/peer_memory.h"
 #include "parallel/communicators/reduce.h"
@@ -20,13 +19,11 @@
 namespace tessera {
 namespace {
 
-/// Whether a process is gone, or a zombie, within a fifth of a second.
+/// Whether a process is gone, or a zombie, within two seconds.
 bool ends_soon(pid_t process) {
-  for (int look = 0; look < 20; ++look) {
-    std::ifstream file(fmt::format("/proc/{}/stat", process));
-    const std::string stat{std::istreambuf_iterator<char>(file), {}};
-    const size_t name_end = stat.rfind(") ");  // the state follows
-    if (name_end == std::string::npos || stat[name_end + 2] == 'Z') return true;
+  for (int look = 0; look < 200; ++look) {
+    const auto stat = read_process_stat(process);
+    if (!stat || stat->state == 'Z') return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return false;
@@ -158,7 +155,7 @@ void PeerCalls::raise() const {
   if (first == 0) return;
   const int error = static_cast<int>(first & 0xffffffff);
   const pid_t process = processes_[first >> 32];
-  // A process that is being killed loses its memory before it is gone.
+  // A process that is being killed, or fails itself, loses memory before it is gone.
   if (error == ESRCH || (error == EFAULT && ends_soon(process)))
     throw PeerError(fmt::format("process {}, another rank, has ended", process));
   fail("the memory of process {}, another rank, cannot be reached: {}", process,

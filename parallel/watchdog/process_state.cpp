@@ -16,6 +16,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "core/process_stat.h"
 #include "core/trace/flight_recorder.h"
 
 namespace tessera {
@@ -34,12 +35,6 @@ std::string read_proc(const fs::path& path) {
   return text;
 }
 
-/// The state in "pid (name) state ..."; '\0' if there is none.
-char state_in(const std::string& stat) {
-  const size_t end = stat.rfind(')');
-  return end == std::string::npos || end + 2 >= stat.size() ? '\0' : stat[end + 2];
-}
-
 ProcessState::Kind kind_of(char letter) {
   switch (letter) {
     case 'R':
@@ -53,7 +48,6 @@ ProcessState::Kind kind_of(char letter) {
       return ProcessState::Kind::zombie;
     case 'X':
     case 'x':
-    case '\0':
       return ProcessState::Kind::gone;
     default:
       return ProcessState::Kind::sleeping;
@@ -85,12 +79,13 @@ std::vector<ProcessState::Thread> threads_of(const fs::path& process) {
        !error && task != fs::directory_iterator() && threads.size() < kMostThreads;
        task.increment(error)) {
     const fs::path folder = task->path();
-    const char state = state_in(read_proc(folder / "stat"));
-    if (state == '\0') continue;
+    const auto stat = read_process_stat(folder);
+    if (!stat) continue;
     const std::string call = read_proc(folder / "syscall");
     const bool is_number = !call.empty() && std::isdigit(static_cast<unsigned char>(call[0])) != 0;
-    threads.push_back({std::atoi(folder.filename().c_str()), read_proc(folder / "comm"), state,
-                       is_number ? call.substr(0, call.find(' ')) : "", kernel_place(folder)});
+    threads.push_back({std::atoi(folder.filename().c_str()), read_proc(folder / "comm"),
+                       stat->state, is_number ? call.substr(0, call.find(' ')) : "",
+                       kernel_place(folder)});
   }
   std::ranges::sort(threads, {}, &ProcessState::Thread::id);
   return threads;
@@ -182,13 +177,13 @@ ProcessState read_process_state(int process, uint64_t start, uint64_t pid_namesp
   ProcessState state;
   if (pid_namespace != own_pid_namespace()) return state;
   const fs::path folder = fmt::format("/proc/{}", process);
-  const char letter = state_in(read_proc(folder / "stat"));
-  if (letter == '\0' || process_start_of(process) != start) {
+  const auto stat = read_process_stat(folder);
+  if (!stat || stat->start != start) {
     state.kind = ProcessState::Kind::gone;
     return state;
   }
-  state.letter = letter;
-  state.kind = kind_of(letter);
+  state.letter = stat->state;
+  state.kind = kind_of(stat->state);
   state.threads = threads_of(folder);
   // A process runs if any of its threads does; its own state is that of the first.
   const auto runs = [](const ProcessState::Thread& thread) { return thread.state == 'R'; };

@@ -38,7 +38,7 @@ struct ProcessState {
 /// "is stopped (state T)".
 std::string to_string(const ProcessState& state);
 
-/// Asks /proc about a process. `start` is field 22 of its stat, and `pid_namespace` that of the
+/// Asks /proc about a process. `start` is that of ProcessStat, and `pid_namespace` that of the
 /// process, so that a process that has its PID now is not mistaken for it.
 ProcessState read_process_state(int process, uint64_t start, uint64_t pid_namespace);
 

@@ -5,10 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <fstream>
 #include <optional>
 #include <string>
 
+#include "core/process_stat.h"
 #include "launch/support/files/file_descriptor.h"
 #include "parallel/communicators/mpi/mpi_launch.h"
 
@@ -20,14 +20,10 @@ std::string file_of(pid_t process, int descriptor) {
   return fmt::format("/proc/{}/fd/{}", process, descriptor);
 }
 
-/// Returns the parent of a process, or 0 if unknown. See proc(5), /proc/pid/stat.
+/// Returns the parent of a process, or 0 if unknown.
 pid_t parent_of(pid_t process) {
-  std::ifstream file(fmt::format("/proc/{}/stat", process));
-  std::string line;
-  std::getline(file, line);
-  const size_t name_end = line.rfind(')');  // the name may contain any character
-  if (name_end == std::string::npos || name_end + 4 >= line.size()) return 0;
-  return static_cast<pid_t>(std::strtol(line.c_str() + name_end + 4, nullptr, 10));
+  const auto stat = read_process_stat(process);
+  return stat ? stat->parent : 0;
 }
 
 bool is_terminal(const std::string& path) {

@@ -12,11 +12,10 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 
 #include "core/error.h"
+#include "core/process_stat.h"
 
 namespace tessera {
 namespace {
@@ -32,18 +31,14 @@ std::optional<pid_t> parse_pid(std::string_view text) {
   return number;
 }
 
-/// The parent of each process: field 4 of /proc/PID/stat.
+/// The parent of each process.
 std::map<pid_t, pid_t> parents() {
   std::map<pid_t, pid_t> parent_of;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator("/proc", error)) {
     const auto pid = parse_pid(entry.path().filename().string());
     if (!pid) continue;
-    std::ifstream file(entry.path() / "stat");
-    const std::string line(std::istreambuf_iterator<char>(file), {});
-    const size_t name_end = line.rfind(')');
-    if (name_end == std::string::npos || name_end + 4 > line.size()) continue;
-    parent_of[*pid] = static_cast<pid_t>(std::atoi(line.c_str() + name_end + 4));
+    if (const auto stat = read_process_stat(*pid)) parent_of[*pid] = stat->parent;
   }
   return parent_of;
 }

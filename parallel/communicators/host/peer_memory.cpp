@@ -1,16 +1,14 @@
 #include "parallel/communicators/host/peer_memory.h"
 
-#include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <fstream>
-#include <sstream>
-#include <string>
 #include <vector>
+
+#include "core/process_stat.h"
 
 namespace tessera {
 namespace {
@@ -29,25 +27,14 @@ int copy_all(Copy&& copy, std::byte* here, std::byte* there, size_t bytes) {
   return 0;
 }
 
-/// The parent of a process, or 0.
-pid_t parent_of(pid_t process) {
-  std::ifstream file(fmt::format("/proc/{}/stat", process));
-  std::string text;
-  std::getline(file, text);
-  // "PID (name) state parent ...", where the name may contain anything.
-  const size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos) return 0;
-  std::istringstream fields(text.substr(name_end + 1));
-  char state = 0;
-  pid_t parent = 0;
-  fields >> state >> parent;
-  return fields ? parent : 0;
-}
-
 /// A process, its parent, and so on.
 std::vector<pid_t> lineage_of(pid_t process) {
   std::vector<pid_t> lineage;
-  for (; process > 0; process = parent_of(process)) lineage.push_back(process);
+  while (process > 0) {
+    lineage.push_back(process);
+    const auto stat = read_process_stat(process);
+    process = stat ? stat->parent : 0;
+  }
   return lineage;
 }
 
