@@ -369,6 +369,9 @@ class Campaign:
         self.wait_for_steps()
         if crash := re.search(r"Signal: (?!Killed|Terminated)(.*)", self.run.text()[said:]):  # Open MPI's handler
             problems.append(f"a rank crashed: {crash[1]}")
+        deadline = time.monotonic() + 5  # mpirun forwards output with a delay
+        while expected.says not in self.run.text()[said:] and time.monotonic() < deadline:
+            time.sleep(0.05)
         if expected.says not in self.run.text()[said:]:
             problems.append(f'did not say "{expected.says}"')
         record = {"layout": self.layout, "fault": kind, "seconds": round(seconds, 1), "said": end["what"] if end else expected.says,
