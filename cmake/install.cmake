@@ -5,14 +5,28 @@ install(TARGETS tessera RUNTIME)
 install(FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs configs DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN "*.py" EXCLUDE)
 
-# The program writes its own completion scripts.
+# The program writes its own completion scripts and manual pages.
 install(CODE "
-  foreach(shell bash zsh)
-    execute_process(COMMAND \"${CMAKE_BINARY_DIR}/tessera\" completion \${shell} COMMAND_ERROR_IS_FATAL ANY
-      OUTPUT_FILE \"${CMAKE_BINARY_DIR}/completion.\${shell}\")
+  set(program \"${CMAKE_BINARY_DIR}/tessera\")
+  set(written \"${CMAKE_BINARY_DIR}/written\")
+  function(write file)
+    execute_process(COMMAND \${program} \${ARGN} OUTPUT_FILE \${written}/\${file} COMMAND_ERROR_IS_FATAL ANY)
+  endfunction()
+  file(REMOVE_RECURSE \${written})
+  file(MAKE_DIRECTORY \${written}/man1 \${written}/man5)
+  write(completion.bash completion bash)
+  write(completion.zsh completion zsh)
+  write(man1/tessera.1 man)
+  write(man5/tessera.yaml.5 man yaml)
+  execute_process(COMMAND \${program} completion words -- \"\" OUTPUT_VARIABLE commands COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL \"[^\\n]+\" commands \"\${commands}\")
+  foreach(command \${commands})
+    write(man1/tessera-\${command}.1 man \${command})
   endforeach()")
-install(FILES ${CMAKE_BINARY_DIR}/completion.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME tessera)
-install(FILES ${CMAKE_BINARY_DIR}/completion.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions RENAME _tessera)
+set(written ${CMAKE_BINARY_DIR}/written)
+install(FILES ${written}/completion.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME tessera)
+install(FILES ${written}/completion.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions RENAME _tessera)
+install(DIRECTORY ${written}/man1 ${written}/man5 DESTINATION ${CMAKE_INSTALL_MANDIR})
 
 # A program built for this machine's processor (TESSERA_NATIVE) may not run on another.
 if(TESSERA_NATIVE)

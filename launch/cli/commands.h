@@ -151,4 +151,9 @@ void add_mask_command(CLI::App& app);
 ///     tessera completion bash|zsh
 void add_completion_command(CLI::App& app);
 
+/// Adds `man`, which prints manual pages as roff, as in `tessera man train | man -l -`:
+///
+///     tessera man [COMMAND | yaml]
+void add_man_command(CLI::App& app);
+
 }  // namespace tessera

@@ -64,6 +64,7 @@ int main(int argc, char** argv) {
   tessera::add_prove_command(app, exit_code);
   tessera::add_mask_command(app);
   tessera::add_completion_command(app);
+  tessera::add_man_command(app);
   try {
     if (argc == 1) {
       tessera::run_on_first_rank({{"the command", "none"}}, [&] { print_commands(app); });
