@@ -25,8 +25,9 @@ class CliMan : public SmallRun {
   /// What groff says about a page, nothing if it is not installed.
   std::string warnings_of(const std::string& page) {
     write_text(path("page"), page);
-    const std::string check = "! command -v groff >/dev/null || groff -K utf8 -man -Tutf8 -ww -z '" +
-                              path("page").string() + "' 2>&1";
+    const std::string check =
+        "! command -v groff >/dev/null || groff -K utf8 -man -Tutf8 -ww -z '" +
+        path("page").string() + "' 2>&1";
     const Outcome outcome = run({"sh", "-c", check});
     expect_success(outcome);
     return outcome.output;
