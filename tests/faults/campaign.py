@@ -429,7 +429,8 @@ class Campaign:
 
         logged, undisturbed = numbers(self.run.dir), numbers(clean)
         # Those before run.dir was removed are gone.
-        missing = [number for number in undisturbed if number >= min(logged) and number not in logged]
+        first = min(logged, default=step + 1)
+        missing = [number for number in undisturbed if number >= first and number not in logged]
         wrong = [number for number, values in logged.items() if undisturbed.get(number) != values]
         if missing or wrong:
             return step, f"metrics.jsonl lacks steps {missing[:5]}, and has other losses in steps {wrong[:5]}"
