@@ -132,7 +132,7 @@ std::string config_page() {
   std::string page = heading("tessera.yaml", 5, "the configuration of a run");
   page +=
       ".SH DESCRIPTION\nOne YAML file configures a run. A key that is not given has its default. "
-      "\\fBtessera config\\fR(1) checks a file and prints all of its keys.\n";
+      "\\fBtessera\\-config\\fR(1) checks a file and prints all of its keys.\n";
   for (const SectionInfo& section : config_sections()) {
     page += fmt::format(".SH {}\n{}\n", roff(section.name), roff_of_markdown(section.meaning));
     for (const KeyInfo& key : section.keys) {
