@@ -136,6 +136,11 @@ struct ModelConfig {
   Pooling embedding_pooling = Pooling::mean;  ///< of Head::embedding
   bool symmetric_loss = false;                ///< each positive must also find its anchor
   bool hard_negatives = false;                ///< each pair has a third text, which is no answer
+  int64_t lora_rank = 0;                      ///< of the adapters; 0: none
+  double lora_alpha = 16.0;                   ///< lora_alpha / lora_rank scales what they add
+  /// Patterns of the names of linear layers within the blocks that have an adapter; see
+  /// core/name_pattern.h.
+  std::vector<std::string> lora_targets = {"*"};
 
   /// A gated MLP has three matrices instead of two: 8/3 of hidden_size, rounded up to a multiple of
   /// 64, has about the parameters of 4 × hidden_size without a gate.

@@ -38,13 +38,9 @@ void GradientReducer::reset() {
 }
 
 void GradientReducer::add(const Parameter& parameter) {
-  // A linear search suffices: there are few parameters, and their offsets ascend.
-  const auto found = std::lower_bound(
-      parameters_.begin(), parameters_.end(), parameter.offset,
-      [](const Parameter* candidate, int64_t offset) { return candidate->offset < offset; });
-  require(found != parameters_.end() && *found == &parameter,
+  const size_t index = parameter.index;
+  require(index < parameters_.size() && parameters_[index] == &parameter,
           "gradient reducer: parameter {} is not of its store", parameter.name);
-  const auto index = static_cast<size_t>(found - parameters_.begin());
   require(!added_[index], "gradient reducer: parameter {} was added twice in a step",
           parameter.name);
   require(!parameter.grad_is_invalid,

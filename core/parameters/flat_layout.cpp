@@ -31,6 +31,11 @@ FlatLayout::FlatLayout(std::span<const int64_t> sizes, const OptimizerSharding& 
     end = i;
     elements = 0;
   }
+  const size_t count = buckets_.size();
+  if (count > 1 && buckets_.back().elements.empty()) {  // of frozen parameters alone
+    buckets_[count - 2].parameters.begin = 0;
+    buckets_.pop_back();
+  }
   std::reverse(buckets_.begin(), buckets_.end());
 
   int64_t begin = 0;

@@ -49,6 +49,11 @@ void write_initial(const Parameter& parameter, uint64_t seed, int64_t first, con
   });
 }
 
+/// The part of a flat tensor, from `offset`, that is this parameter.
+Tensor view_of(const Tensor& flat, int64_t offset, const Parameter& parameter) {
+  return flat.slice(offset, offset + parameter.local_shape.numel()).view(parameter.local_shape);
+}
+
 }  // namespace
 
 Accumulate Parameter::next_accumulate() {
@@ -70,12 +75,12 @@ GlobalIndex Parameter::global_index() const {
   if (shard.replicated()) return {};
   int64_t inner = 1;
   for (int i = shard.dim + 1; i < global_shape.rank(); ++i) inner *= global_shape[i];
-  GlobalIndex index;
-  index.first = shard.range.begin * inner;
-  if (shard.dim == 0) return index;
-  index.run = shard.range.size() * inner;
-  index.global_run = global_shape[shard.dim] * inner;
-  return index;
+  GlobalIndex result;
+  result.first = shard.range.begin * inner;
+  if (shard.dim == 0) return result;
+  result.run = shard.range.size() * inner;
+  result.global_run = global_shape[shard.dim] * inner;
+  return result;
 }
 
 Tensor Parameter::real_part(const Tensor& local) const {
@@ -108,7 +113,13 @@ Parameter& ParameterStore::declare(const ParameterSpec& spec) {
   parameter.gradient_sum = spec.gradient_sum;
   parameter.local_shape = local;
   parameter.slot_size = slot.numel();
+  parameter.index = parameters_.size() - 1;
   return parameter;
+}
+
+void ParameterStore::freeze(const std::function<bool(const Parameter&)>& is_frozen) {
+  require(!allocated_, "parameters are frozen before their store is allocated");
+  for (Parameter& parameter : parameters_) parameter.frozen = is_frozen(parameter);
 }
 
 const Tensor& ParameterStore::declare_constant(const Tensor& in_host) {
@@ -149,9 +160,11 @@ void ParameterStore::allocate(Device device, DType precision, StoreFor purpose,
   std::vector<int64_t> sizes;
   for (const Parameter& parameter : parameters_) {
     require(names.insert(parameter.name).second, "two parameters are named {}", parameter.name);
-    sizes.push_back(parameter.slot_size);
+    sizes.push_back(parameter.frozen ? 0 : parameter.slot_size);
   }
   layout_ = FlatLayout(sizes, sharding);
+  require(parameters_.empty() || !std::ranges::all_of(parameters_, &Parameter::frozen),
+          "all parameters are frozen");
 
   const bool training = purpose == StoreFor::training;
   const MemoryUse use(training ? "weights, gradients and AdamW's moments" : "weights");
@@ -163,31 +176,53 @@ void ParameterStore::allocate(Device device, DType precision, StoreFor purpose,
   masters_ = flat(layout_.shard_size(), DType::f32, training && precision != DType::f32);
   exp_avg_ = flat(layout_.shard_size(), DType::f32, training);
   exp_avg_sq_ = flat(layout_.shard_size(), DType::f32, training);
+  allocate_frozen();
 
-  const auto view = [&](const Tensor& flat_tensor, const Parameter& parameter) {
-    const int64_t begin = parameter.offset;
-    return flat_tensor.slice(begin, begin + parameter.local_shape.numel())
-        .view(parameter.local_shape);
-  };
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    Parameter& parameter = parameters_[i];
-    parameter.offset = layout_.offset(i);
-    parameter.value = view(flat_values(), parameter);
-    if (!training) continue;
-    parameter.grad = view(flat_grads(), parameter);
-    if (precision == DType::f32) parameter.master = parameter.value;
-    if (!sharding.sharded()) {
-      parameter.master = view(flat_masters(), parameter);
-      parameter.exp_avg = view(flat_exp_avg(), parameter);
-      parameter.exp_avg_sq = view(flat_exp_avg_sq(), parameter);
+  for (Parameter& parameter : parameters_) {
+    parameter.offset = layout_.offset(parameter.index);
+    if (!parameter.frozen) parameter.value = view_of(flat_values(), parameter.offset, parameter);
+    if (training) place_trained(parameter);
+  }
+}
+
+void ParameterStore::place_trained(Parameter& parameter) const {
+  const size_t bucket = layout_.bucket_of(parameter.index);
+  const int64_t begin = parameter.offset;
+  Range owned = {begin, begin};
+  if (!parameter.frozen) {
+    parameter.grad = view_of(flat_grads(), begin, parameter);
+    if (precision_ == DType::f32) parameter.master = parameter.value;
+    if (!layout_.sharding().sharded()) {
+      parameter.master = view_of(flat_masters(), begin, parameter);
+      parameter.exp_avg = view_of(flat_exp_avg(), begin, parameter);
+      parameter.exp_avg_sq = view_of(flat_exp_avg_sq(), begin, parameter);
     }
-    const size_t bucket = layout_.bucket_of(i);
-    const int64_t begin = parameter.offset;
-    const Range owned =
+    const Range part =
         intersect({begin, begin + parameter.real_shape().numel()}, layout_.buckets()[bucket].shard);
-    parameter.optimizer_shard = shard_of(bucket, owned.empty() ? Range{begin, begin} : owned);
-    parameter.optimizer_shard.elements = {parameter.optimizer_shard.elements.begin - begin,
-                                          parameter.optimizer_shard.elements.end - begin};
+    if (!part.empty()) owned = part;
+  }
+  parameter.optimizer_shard = shard_of(bucket, owned);
+  parameter.optimizer_shard.elements = {owned.begin - begin, owned.end - begin};
+}
+
+void ParameterStore::allocate_frozen() {
+  std::vector<int64_t> sizes;
+  for (const Parameter& parameter : parameters_) {
+    sizes.push_back(parameter.frozen ? parameter.local_shape.numel() : 0);
+  }
+  const FlatLayout layout(sizes, {});
+  const auto size = static_cast<size_t>(layout.size());
+  const bool in_fp32 = precision_ == DType::f32;
+  frozen_values_ = Buffer(size * size_of(precision_), device_);
+  if (!in_fp32) frozen_masters_ = Buffer(size * sizeof(float), device_.is_meta() ? kMeta : kCpu);
+  for (Parameter& parameter : parameters_) {
+    if (!parameter.frozen) continue;
+    const auto view = [&](const Buffer& buffer, DType dtype) {
+      return view_of(buffer.tensor({layout.size()}, dtype), layout.offset(parameter.index),
+                     parameter);
+    };
+    parameter.value = view(frozen_values_, precision_);
+    parameter.master = in_fp32 ? parameter.value : view(frozen_masters_, DType::f32);
   }
 }
 
@@ -213,8 +248,12 @@ void ParameterStore::initialize(uint64_t seed) {
   for (const Parameter& parameter : parameters_) {
     const OptimizerShard& owned = parameter.optimizer_shard;
     const bool has_masters = masters_.bytes() > 0;
-    if (has_masters) write_initial(parameter, seed, owned.elements.begin, owned.master);
-    if (has_masters && !layout_.sharding().sharded()) {
+    if (parameter.frozen) {
+      write_initial(parameter, seed, 0, parameter.real_part(parameter.master));
+    } else if (has_masters) {
+      write_initial(parameter, seed, owned.elements.begin, owned.master);
+    }
+    if (has_masters && !parameter.frozen && !layout_.sharding().sharded()) {
       copy(owned.master, owned.value);
     } else {  // each rank rounds all values itself, whoever owns the masters
       write_initial(parameter, seed, 0, parameter.real_part(parameter.value));
@@ -223,11 +262,12 @@ void ParameterStore::initialize(uint64_t seed) {
 }
 
 std::vector<FlatRange> ParameterStore::ranges_by(
-    const std::function<bool(const Parameter&)>& property) const {
+    const std::function<int(const Parameter&)>& property) const {
   require(allocated_, "a parameter store has ranges when it is allocated");
   std::vector<FlatRange> ranges;
   for (const Parameter& parameter : parameters_) {
-    const bool value = property(parameter);
+    if (parameter.frozen) continue;
+    const int value = property(parameter);
     if (ranges.empty() || ranges.back().property != value) {
       if (!ranges.empty()) ranges.back().elements.end = parameter.offset;
       ranges.push_back({{parameter.offset, flat_size()}, value});
@@ -237,7 +277,7 @@ std::vector<FlatRange> ParameterStore::ranges_by(
 }
 
 std::vector<ShardRange> ParameterStore::shard_ranges_by(
-    const std::function<bool(const Parameter&)>& property) const {
+    const std::function<int(const Parameter&)>& property) const {
   std::vector<ShardRange> owned;
   for (const FlatRange& range : ranges_by(property)) {
     if (!layout_.sharding().sharded()) {
@@ -258,7 +298,7 @@ void ParameterStore::zero_grads() {
 }
 
 void ParameterStore::invalidate_grads() {
-  for (Parameter& parameter : parameters_) parameter.grad_is_invalid = true;
+  for (Parameter& parameter : parameters_) parameter.grad_is_invalid = !parameter.frozen;
 }
 
 size_t ParameterStore::invalid_grads() const {

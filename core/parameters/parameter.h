@@ -78,21 +78,24 @@ struct Parameter {
   Init init;
   bool decay = false;
   GradientSum gradient_sum = GradientSum::none;
+  bool frozen = false;    ///< never updated: has no gradient, moments or place in the flat buffers
+  size_t index = 0;       ///< in the order of the store
   Shape local_shape;      ///< in memory, padding included
   int64_t offset = 0;     ///< first element in the flat buffers
   int64_t slot_size = 0;  ///< elements there; those beyond local_shape are an unused gap of zeros
 
   Tensor value;  ///< local_shape, compute precision
-  Tensor grad;   ///< local_shape, fp32
+  Tensor grad;   ///< local_shape, fp32; undefined if frozen
 
   // Undefined if there are several optimizer shards; then only `optimizer_shard` has them. Masters
-  // that are the values are always defined.
-  Tensor master;      ///< local_shape, fp32; `value` itself where precision is fp32
+  // that are the values, or frozen, are always defined; frozen parameters have no moments.
+  Tensor master;      ///< local_shape, fp32; `value` itself where precision is fp32. If frozen and
+                      ///< bf16 it is in host memory: only checkpoints need it.
   Tensor exp_avg;     ///< local_shape, fp32: AdamW's first moment
   Tensor exp_avg_sq;  ///< local_shape, fp32: AdamW's second moment
 
   /// The elements of real_shape(), row-major, that this rank updates in training: all of them, or
-  /// with several shards a range that may be empty.
+  /// with several shards a range that may be empty. Empty if frozen.
   OptimizerShard optimizer_shard;
 
   /// Whether `grad` counts as zeros, whatever its memory holds (invalidate_grads()).
@@ -113,17 +116,17 @@ struct Parameter {
   GlobalIndex global_index() const;
 };
 
-/// Elements of the flat buffers whose parameters share a property.
+/// Elements of the flat buffers whose parameters share a property: a truth value or a number.
 struct FlatRange {
   Range elements;
-  bool property = false;
+  int property = 0;
 };
 
 /// The part of a FlatRange that this rank updates. With several shards it is within one bucket.
 struct ShardRange {
   OptimizerShard shard;  ///< elements of the flat buffers
   size_t bucket = 0;
-  bool property = false;
+  int property = 0;
 };
 
 /// What a store allocates besides the values.
@@ -134,6 +137,8 @@ enum class StoreFor : uint8_t { inference, training };
 /// precision, fp32 gradients, fp32 masters (unless precision is fp32) and AdamW's two moments.
 /// Bucketing, gradient norm, AdamW and checkpoints work on ranges of these buffers. If ranks share
 /// the optimizer state (OptimizerSharding), masters and moments are those of this rank's shards.
+/// Frozen parameters have values alone, in a buffer of their own, and bf16 ones masters in host
+/// memory, so that checkpoints keep the weights that training started from.
 class ParameterStore {
  public:
   /// Call it before allocate(). The reference is valid as long as the store.
@@ -144,7 +149,10 @@ class ParameterStore {
   /// as long as the store, and the tensor defined after allocate().
   const Tensor& declare_constant(const Tensor& in_host);
 
-  /// Allocates zeroed buffers. Throws if two parameters share a name.
+  /// Marks the parameters that training does not change. Call it before allocate() for training.
+  void freeze(const std::function<bool(const Parameter&)>& is_frozen);
+
+  /// Allocates zeroed buffers. Throws if two parameters share a name, or if all are frozen.
   void allocate(Device device, DType precision, StoreFor purpose,
                 const OptimizerSharding& sharding = {});
 
@@ -169,10 +177,10 @@ class ParameterStore {
   int64_t flat_size() const { return layout_.size(); }
   /// The flat buffers, split where `property` changes from one parameter to the next. The ranges
   /// cover the buffers: gaps and padding, which are zeros, belong to the parameter before.
-  std::vector<FlatRange> ranges_by(const std::function<bool(const Parameter&)>& property) const;
+  std::vector<FlatRange> ranges_by(const std::function<int(const Parameter&)>& property) const;
   /// The parts of these ranges that this rank updates, in order.
   std::vector<ShardRange> shard_ranges_by(
-      const std::function<bool(const Parameter&)>& property) const;
+      const std::function<int(const Parameter&)>& property) const;
   Tensor flat_values() const { return values_.tensor({flat_size()}, precision_); }
   Tensor flat_grads() const { return grads_.tensor({flat_size()}, DType::f32); }
   /// These throw if there are several optimizer shards.
@@ -183,10 +191,11 @@ class ParameterStore {
   Device device() const { return device_; }
 
   size_t constant_bytes() const;
-  size_t value_bytes() const { return values_.bytes(); }
+  size_t value_bytes() const { return values_.bytes() + frozen_values_.bytes(); }
   size_t grad_bytes() const { return grads_.bytes(); }
   size_t master_bytes() const { return masters_.bytes(); }
   size_t moment_bytes() const { return exp_avg_.bytes() + exp_avg_sq_.bytes(); }
+  size_t frozen_master_bytes() const { return frozen_masters_.bytes(); }  ///< in host memory
 
  private:
   OptimizerShard shard_of(size_t bucket, Range elements) const;
@@ -198,14 +207,17 @@ class ParameterStore {
   };
 
   void allocate_constants();
+  void allocate_frozen();
+  void place_trained(Parameter& parameter) const;
 
   std::deque<Parameter> parameters_;
   std::deque<Constant> constants_;
-  FlatLayout layout_;
+  FlatLayout layout_;  // frozen parameters have no elements
   DType precision_ = DType::f32;
   Device device_;
   bool allocated_ = false;
   Buffer values_, grads_, masters_, exp_avg_, exp_avg_sq_;
+  Buffer frozen_values_, frozen_masters_;
 };
 
 }  // namespace tessera

@@ -12,6 +12,7 @@
 #include "core/memory.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/reduce.h"
+#include "parallel/layers/low_rank_adapter.h"
 
 namespace tessera {
 namespace {
@@ -44,19 +45,30 @@ void for_each_owned_box(const Parameter& parameter, const Tensor& run, Body&& bo
   }
 }
 
+/// Copies fp32 numbers in host memory to bf16 values, which may be on a GPU.
+void copy_rounded(const Tensor& whole, const Tensor& values) {
+  const OwnedTensor rounded(values.shape(), values.dtype());
+  copy(whole, rounded.tensor);
+  copy(rounded.tensor, values);
+}
+
 /// Each owner rounds all values itself and keeps its part of the masters.
 void load_shared_weight(Checkpoint& checkpoint, const Parameter& parameter) {
   const Tensor values = parameter.real_part(parameter.value);
-  const OwnedTensor whole(values.shape(), DType::f32), rounded(values.shape(), values.dtype());
+  const OwnedTensor whole(values.shape(), DType::f32);
   checkpoint.read(parameter.name, parameter.global_shape, parameter.shard, whole.tensor);
-  copy(whole.tensor, rounded.tensor);
-  copy(rounded.tensor, values);
+  copy_rounded(whole.tensor, values);
   copy(elements_of(whole.tensor, parameter.optimizer_shard.elements),
        parameter.optimizer_shard.master);
 }
 
 void load_weight(Checkpoint& checkpoint, const ParameterStore& store, const Parameter& parameter) {
   const bool has_masters = store.master_bytes() > 0;
+  if (has_masters && parameter.frozen) {
+    const Tensor master = parameter.real_part(parameter.master);
+    checkpoint.read(parameter.name, parameter.global_shape, parameter.shard, master);
+    return copy_rounded(master, parameter.real_part(parameter.value));
+  }
   require(has_masters || store.precision() == DType::f32,
           "weights are stored in fp32 and load into masters or fp32 values, not {}",
           to_string(store.precision()));
@@ -75,6 +87,7 @@ bool has_as_it_is(const Checkpoint& checkpoint, const Parameter& parameter) {
 
 /// Whether a parameter keeps its initial values while others are loaded.
 bool starts_anew(const Checkpoint& checkpoint, const Parameter& parameter, bool other_labels) {
+  if (is_of_low_rank_adapter(parameter.name)) return !checkpoint.has(parameter.name);
   if (!of_a_head(parameter.name)) return false;
   const bool of_labels = parameter.name.starts_with("classifier.");
   return (of_labels && other_labels) || !has_as_it_is(checkpoint, parameter);
@@ -138,10 +151,15 @@ void load_weights(Checkpoint& checkpoint, ParameterStore& store) {
 std::string load_matching_weights(Checkpoint& checkpoint, ParameterStore& store,
                                   bool other_labels) {
   std::vector<std::string> fresh;
+  int64_t new_adapters = 0;
   std::set<std::string> used;
   for (const Parameter& parameter : store.parameters()) {
     if (starts_anew(checkpoint, parameter, other_labels)) {
-      fresh.push_back(parameter.name);
+      if (is_of_low_rank_adapter(parameter.name)) {
+        ++new_adapters;
+      } else {
+        fresh.push_back(parameter.name);
+      }
     } else {
       load_weight(checkpoint, store, parameter);
       used.insert(parameter.name);
@@ -152,6 +170,7 @@ std::string load_matching_weights(Checkpoint& checkpoint, ParameterStore& store,
     require(of_a_head(name), "the checkpoint {} has {}, for which the model has no place",
             checkpoint.path().string(), name);
   }
+  if (new_adapters > 0) fresh.push_back(fmt::format("{} low-rank adapters", new_adapters / 2));
   std::string sentence;
   if (!fresh.empty()) sentence += fmt::format("new: {}", fmt::join(fresh, ", "));
   if (!fresh.empty() && !unused.empty()) sentence += "; ";
@@ -167,7 +186,8 @@ bool has_weights_alone(const Checkpoint& checkpoint) {
 
 void load_training_state(Checkpoint& checkpoint, ParameterStore& store) {
   load_weights(checkpoint, store);
-  if (has_weights_alone(checkpoint) && checkpoint.manifest().step == 0) {
+  const bool has_state = !has_weights_alone(checkpoint);
+  if (!has_state && checkpoint.manifest().step == 0) {
     for (Parameter& parameter : store.parameters()) {
       fill(parameter.optimizer_shard.exp_avg, 0.0);
       fill(parameter.optimizer_shard.exp_avg_sq, 0.0);
@@ -175,6 +195,11 @@ void load_training_state(Checkpoint& checkpoint, ParameterStore& store) {
     return;
   }
   for (const Parameter& parameter : store.parameters()) {
+    if (parameter.frozen) continue;
+    require(!has_state || checkpoint.has(parameter.name + kExpAvg),
+            "the checkpoint {} has no optimizer state of {}, which was frozen: keep the same "
+            "parameters frozen, or start a new run from it with checkpoint.from",
+            checkpoint.path().string(), parameter.name);
     const auto load = [&](const std::string& name, const Tensor& run) {
       for_each_owned_box(parameter, run, [&](const Box& box, const Tensor& piece) {
         checkpoint.read_box(name, parameter.global_shape, box, piece);

@@ -21,12 +21,14 @@ struct ExportArguments {
   std::string max_shard_size = "5GB";
   std::string precision = "fp32";
   bool overwrite = false;
+  bool adapter = false;
 };
 
 void export_and_print(const ExportArguments& arguments) {
   const ExportReport report =
       export_model({arguments.checkpoint, arguments.to, parse_byte_size(arguments.max_shard_size),
-                    arguments.precision == "bf16" ? DType::bf16 : DType::f32, arguments.overwrite});
+                    arguments.precision == "bf16" ? DType::bf16 : DType::f32, arguments.overwrite,
+                    arguments.adapter});
   fmt::print("wrote {} from {}: {}, {} parameters in {}\n", arguments.to,
              report.checkpoint.string(), report.model_class, report.parameters,
              arguments.precision);
@@ -50,6 +52,8 @@ void add_export_command(CLI::App& app) {
       ->capture_default_str();
   add_choice(*command, "--precision", arguments->precision, {"fp32", "bf16"},
              "Precision of the written weights");
+  command->add_flag("--adapter", arguments->adapter,
+                    "Write the low-rank adapters alone, as PEFT loads them beside the base model");
   command->add_flag("--overwrite", arguments->overwrite, "Replace an earlier export in DIR");
   command->callback([command, arguments] {
     run_on_first_rank(command_line_of(*command), [&] { export_and_print(*arguments); });

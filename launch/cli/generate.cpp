@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "launch/checkpoint/checkpoint.h"
+#include "launch/checkpoint/checkpoint_chat.h"
 #include "launch/checkpoint/find.h"
 #include "launch/checkpoint/model_json.h"
 #include "launch/cli/commands.h"
@@ -116,14 +117,17 @@ TargetOptions target_options(const GenerateOptions& options, const Tokenizer& to
 }
 
 ContinuationOptions continuation_options(const GenerateOptions& options,
-                                         const Tokenizer& tokenizer) {
+                                         const LoadedModel& loaded) {
+  const Tokenizer& tokenizer = *loaded.tokenizer;
   ContinuationOptions how;
   how.sampling = sampling_options(options, tokenizer, 1.0);
   how.ends.max_tokens = options.max_tokens.value_or(kDefaultTokens);
   how.ends.stops = StopStrings(options.stops);
   if (const auto end = tokenizer.end_of_document()) how.ends.tokens.push_back(*end);
   if (options.chat) {
-    how.chat = Chat{ChatTemplate::of(*options.chat, tokenizer), options.system};
+    ChatFormat format = *options.chat;
+    if (format == ChatFormat::automatic) format = checkpoint_chat(loaded.extra).value_or(format);
+    how.chat = Chat{ChatTemplate::of(format, tokenizer), options.system};
     how.ends.tokens.push_back(how.chat->form.reply_end());
   }
   return how;
@@ -150,8 +154,8 @@ void generate_for_file(const GenerateOptions& options, const LoadedModel& loaded
       loaded, options.file, how,
       [&](const FilePredictionOptions& file) {
         if (!is_encoder_decoder) {
-          return continuation_prediction(config, tokenizer,
-                                         continuation_options(options, tokenizer), file);
+          return continuation_prediction(config, tokenizer, continuation_options(options, loaded),
+                                         file);
         }
         require_tokenizer(tokenizer, "--input", loaded.path);
         return target_prediction(config, tokenizer, target_options(options, tokenizer), file);
@@ -178,7 +182,7 @@ void print_target(const GenerateOptions& options, const LoadedModel& loaded,
 void print_continuation(const GenerateOptions& options, const LoadedModel& loaded,
                         const std::string& prompt, Communicator& world) {
   const Tokenizer& tokenizer = *loaded.tokenizer;
-  const ContinuationOptions how = continuation_options(options, tokenizer);
+  const ContinuationOptions how = continuation_options(options, loaded);
   const std::vector<int32_t> tokens = prompt_tokens(options, loaded, how.chat, prompt);
   SampledText text(how.sampling, tokenizer, how.ends, tokens, 0, how.start());
   size_t num_ids = 0;

@@ -15,6 +15,7 @@
 #include "launch/cli/support/command_line.h"
 #include "launch/cli/support/process.h"
 #include "launch/config/write_config.h"
+#include "launch/huggingface/import/import_adapter.h"
 #include "launch/huggingface/import/import_model.h"
 #include "launch/support/text/json.h"
 #include "launch/support/text/number_text.h"
@@ -59,11 +60,34 @@ void import_and_print(const ImportOptions& options) {
   std::fflush(stdout);
 }
 
+void import_adapter_and_print(const ImportOptions& options, const std::string& base) {
+  const AdapterImportReport report = import_adapter({options.from, base, options.to});
+  fmt::print("wrote {}: the base model and {} low-rank adapters of rank {} from {}\n",
+             report.checkpoint.string(), report.layers, report.rank, options.from.string());
+  print_section(options.to.string());
+  std::fflush(stdout);
+}
+
+void import_any(const ImportOptions& options, const std::string& base) {
+  const bool is_adapter = is_adapter_folder(options.from);
+  require(is_adapter || base.empty(),
+          "--base is for adapters that PEFT saved, but {} has no adapter_config.json: leave it out",
+          options.from.string());
+  require(
+      !is_adapter || !base.empty(),
+      "{} has the adapters of a model: add --base with the run of the model that they belong to",
+      options.from.string());
+  require(!is_adapter || (!options.tokenizer && !options.architecture),
+          "--tokenizer and --architecture are the base model's: leave them out");
+  is_adapter ? import_adapter_and_print(options, base) : import_and_print(options);
+}
+
 }  // namespace
 
 void add_import_command(CLI::App& app) {
   const auto options = std::make_shared<ImportOptions>();
   const auto special = std::make_shared<std::vector<std::string>>();
+  const auto base = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand(
       "import", "Import a model saved by Hugging Face transformers as a checkpoint");
   command->add_option("DIR", options->from, "Folder written by save_pretrained()")
@@ -86,13 +110,17 @@ void add_import_command(CLI::App& app) {
       ->add_option("--architecture", options->architecture,
                    "Model class to use instead of config.json's")
       ->type_name("CLASS");
-  command->callback([command, options, special] {
+  command
+      ->add_option("--base", *base,
+                   "For low-rank adapters that PEFT saved in DIR: the run of their base model")
+      ->type_name("RUN");
+  command->callback([command, options, special, base] {
     run_on_first_rank(command_line_of(*command), [&] {
       for (const std::string& text : *special) {
         const auto [name, id] = special_token(text);
         options->special_tokens[name] = id;
       }
-      import_and_print(*options);
+      import_any(*options, *base);
     });
   });
 }

@@ -1,11 +1,25 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 namespace tessera {
 
 /// How the messages of a conversation are told apart (launch/data/datasets/chat_template.h).
 /// `automatic` is chatml if the tokenizer has its special tokens, otherwise plain.
 enum class ChatFormat : uint8_t { automatic, chatml, plain };
+
+/// The name in data.chat_template.
+constexpr std::string_view to_string(ChatFormat format) {
+  switch (format) {
+    case ChatFormat::automatic:
+      return "auto";
+    case ChatFormat::chatml:
+      return "chatml";
+    case ChatFormat::plain:
+      return "plain";
+  }
+  return "?";
+}
 
 }  // namespace tessera

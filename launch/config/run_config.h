@@ -6,6 +6,8 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/dtype.h"
 #include "launch/config/augmentation_options.h"
@@ -117,6 +119,11 @@ struct OptimizerSection {
   double weight_decay = 0.1;
   double grad_clip = 1.0;            ///< global norm; 0 is off
   bool stochastic_rounding = false;  ///< of bf16 values
+  /// Patterns of parameters' names (core/name_pattern.h) and factors of their learning rate; the
+  /// last one that matches counts.
+  std::vector<std::pair<std::string, double>> lr_scales;
+  double layer_lr_decay = 1.0;      ///< factor of the learning rate per layer, from the top
+  std::vector<std::string> frozen;  ///< patterns of parameters that training does not change
 
   bool operator==(const OptimizerSection&) const = default;
 };

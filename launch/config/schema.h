@@ -345,6 +345,16 @@ void describe(Section& model, auto& field) {
   field(derived("hard_negatives"), model.hard_negatives, TrueOrFalse{},
         "With `head: embedding`: whether each sample has a third text, `negative`, that resembles "
         "an answer and is none. `auto` is true if the training file has them.");
+  field("lora_rank", model.lora_rank, IntegerIn{0, 10'000},
+        "Rank of low-rank adapters (Hu et al., LoRA, 2021) of the linear layers in "
+        "`lora_targets`; 0 for none. Training then changes only the adapters and a head that "
+        "classifies, and starts from the model of `checkpoint.from`. `tessera export` merges them "
+        "into the weights, or writes them alone with `--adapter`.");
+  field("lora_alpha", model.lora_alpha, NumberIn{1e-3, 1e6},
+        "With `lora_rank`: what an adapter adds is multiplied by `lora_alpha` / `lora_rank`.");
+  field("lora_targets", model.lora_targets, ListOf<Text>{{}},
+        "With `lora_rank`: patterns of the names of linear layers within the blocks that have an "
+        "adapter, such as `[\"*.attention.qkv\"]`. `*` stands for any text.");
 }
 
 template <MaybeConst<DataSection> Section>
@@ -609,6 +619,20 @@ void describe(Section& optimizer, auto& field) {
         "With `run.precision: bf16`: whether AdamW rounds the fp32 master weights to bf16 "
         "stochastically, so that the expected value is the master, instead of to nearest. The bits "
         "depend on `run.seed`, the step and the weight, not on the layout.");
+  field("lr_scales", optimizer.lr_scales, PatternNumbers{{0.0, 1e6}},
+        "Factors of the learning rate of some parameters, by patterns of their names, as in "
+        "`{\"embedding.*\": 0.1, \"classifier.*\": 10}`. `*` stands for any text; of several "
+        "patterns that match, the last one counts. `tessera inspect` of a checkpoint lists the "
+        "names.");
+  field("layer_lr_decay", optimizer.layer_lr_decay, NumberIn{0.01, 1.0},
+        "Layer-wise decay of the learning rate, for fine-tuning (Clark et al., ELECTRA, 2020): its "
+        "factor is 1 for the heads and the final norm, this for the last block, its square for the "
+        "block before, and so on down to the embeddings.");
+  field(
+      "frozen", optimizer.frozen, ListOf<Text>{{}, /*may_be_empty=*/true},
+      "Patterns of the names of parameters that training does not change, as in `[\"embedding.*\", "
+      "\"blocks.[0-5].*\"]`. They need no memory for gradients, master weights on a GPU, or "
+      "moments.");
 }
 
 template <MaybeConst<EvalSection> Section>

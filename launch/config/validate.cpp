@@ -158,6 +158,11 @@ void check_evaluations(const RunConfig& config) {
           "evaluations need a checkpoint each, so make eval.interval a multiple of "
           "checkpoint.interval",
           interval, checkpoint.interval);
+  require(config.model.lora_rank == 0 || checkpoint.from,
+          "model.lora_rank is {}, but checkpoint.from is null, so the adapters would be trained on "
+          "weights that are random and frozen: set checkpoint.from to the run or the import to "
+          "fine-tune",
+          config.model.lora_rank);
   require(
       !checkpoint.from_state || checkpoint.from,
       "checkpoint.from_state is true, but checkpoint.from is null: set it to the run, or to one "

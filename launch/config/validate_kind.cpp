@@ -76,7 +76,16 @@ void check_images(const ModelConfig& model, std::string_view reason) {
   check_channels(model.image_std, "model.image_std", model.num_channels);
 }
 
+void check_adapters(const ModelConfig& model) {
+  if (model.lora_rank > 0) return;
+  const ModelConfig defaults;
+  constexpr const char* kNone = "model.lora_rank is 0";
+  require_default(model.lora_alpha == defaults.lora_alpha, "model.lora_alpha", kNone);
+  require_default(model.lora_targets == defaults.lora_targets, "model.lora_targets", kNone);
+}
+
 void check_architecture(const ModelConfig& model) {
+  check_adapters(model);
   const Architecture& architecture = architecture_of(model.kind);
   require(
       architecture.classification || model.head == Head::pretraining,

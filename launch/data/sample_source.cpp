@@ -168,6 +168,7 @@ class SftSource final : public SampleSource {
             path);
     const ChatTemplate chat = has_roles ? ChatTemplate::of(data.chat_template, tokenizer)
                                         : ChatTemplate::without_roles(tokenizer);
+    if (has_roles) format_ = chat.format();
     examples_ = std::make_shared<const SftExamples>(
         path, chat,
         SftOptions{config.model.seq_length, data.truncate, data.loss_on_prompts,
@@ -176,6 +177,8 @@ class SftSource final : public SampleSource {
   }
 
   int64_t size() const override { return examples_->size(); }
+
+  std::optional<ChatFormat> chat() const override { return format_; }
 
   std::string identity() const override {
     return fmt::format("{} examples, {}", size(), sampled_checksum(MappedFile(examples_->path())));
@@ -203,6 +206,7 @@ class SftSource final : public SampleSource {
   }
 
   std::shared_ptr<const SftExamples> examples_;
+  std::optional<ChatFormat> format_;
 };
 
 class BertSource final : public TokenSource {

@@ -27,6 +27,9 @@ class SampleSource {
   /// The number of tokens, texts or images.
   virtual int64_t size() const = 0;
 
+  /// What surrounds messages, if that is what it has.
+  virtual std::optional<ChatFormat> chat() const { return std::nullopt; }
+
   /// Its sizes and a checksum of its content (see sampled_checksum()).
   virtual std::string identity() const = 0;
 

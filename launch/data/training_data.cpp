@@ -147,6 +147,14 @@ class DataOpener {
     return values;
   }
 
+  /// What surrounds the messages of the opened data.
+  std::optional<ChatFormat> chat() const {
+    for (const auto& [path, source] : sources_) {
+      if (const auto format = source->chat()) return format;
+    }
+    return std::nullopt;
+  }
+
   std::vector<std::string> take_notes() { return std::move(notes_); }
 
  private:
@@ -230,6 +238,7 @@ TrainingData open_training_data(const RunConfig& config,
     if (has_part(config.data, DataPart::test)) opener.open(DataPart::test);
   });
   data.train_parts = opener.take_train_parts();
+  data.chat = opener.chat();
   data.identity = opener.identity();
   data.identity.push_back({"the tokenizer", to_string(identity_of(*data.tokenizer))});
   data.notes = opener.take_notes();

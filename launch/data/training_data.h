@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,8 @@ struct TrainingData {
   std::shared_ptr<const Dataset> eval;  ///< may be null
   /// Defines the datasets' tokens and is saved in checkpoints; null in tests that do not need it.
   std::shared_ptr<const Tokenizer> tokenizer;
+  /// What surrounds the messages of the training data, if it has any.
+  std::optional<ChatFormat> chat = {};
   std::vector<TrainPart> train_parts = {};  ///< the parts of `train`, in order
   /// Distinguishes this data from other data at the same paths: one value for each dataset, and the
   /// tokenizer.

@@ -40,6 +40,11 @@ constexpr int64_t unused_positions(int64_t padding_token) { return padding_token
 /// The id that RoBERTa's configuration class has.
 inline constexpr int64_t kRobertaPadding = 1;
 
+/// The layer that a weight or bias belongs to: its name up to the last dot.
+inline std::string layer_name(const std::string& tensor) {
+  return tensor.substr(0, tensor.rfind('.'));
+}
+
 /// All tensors of a model, in the order of the forward pass, under the names that `transformers`
 /// writes. If model_class_of() accepts `model`, these are all the tensors that it reads.
 /// `padding_token` matters only for RoBERTa.

@@ -6,6 +6,7 @@
 #include "core/trace/flight_recorder.h"
 #include "launch/data/loading/batch_buffers.h"
 #include "launch/train/evaluation_pass.h"
+#include "launch/train/optimizer/optimizer_groups.h"
 #include "launch/train/run_layout.h"
 #include "models/architecture.h"
 
@@ -93,8 +94,7 @@ void dry_evaluate(Model& model, const TokenBatch& batch, const SequenceShard& ro
 
 DryRun::DryRun(const RunConfig& config, MetaGroups& meta)
     : config_(config), meta_(meta), model_(config.model, store_, *meta.groups().tp), arena_(kMeta) {
-  store_.allocate(kMeta, config.run.precision, StoreFor::training,
-                  optimizer_sharding(config, meta.groups()));
+  allocate_for_training(config, meta.groups(), kMeta, store_);
 }
 
 void DryRun::train_step(const TokenBatch& batch, const TargetCounts& counts, WorkLog* work) {

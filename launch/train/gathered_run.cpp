@@ -27,6 +27,7 @@ using Pick = std::function<LocalValues(const Parameter&)>;
 
 /// Returns a parameter's whole shard if it is complete, otherwise the part that this rank owns.
 LocalValues local_values(const Parameter& parameter, const Tensor& local, const Tensor& owned) {
+  if (!local.defined() && parameter.frozen) return {};
   if (!local.defined()) return {parameter.optimizer_shard.elements, owned};
   return {{0, parameter.real_shape().numel()}, parameter.real_part(local)};
 }
@@ -52,6 +53,7 @@ class Gatherer {
   void add(const ParameterStore& store, const Pick& pick, WholeTensors& into) {
     const std::lock_guard lock(mutex_);
     for (const Parameter& parameter : store.parameters()) {
+      if (!pick(parameter).data.defined()) continue;
       std::vector<float>& whole = into[parameter.name];
       std::vector<bool>& known = known_[{&into, parameter.name}];
       whole.resize(static_cast<size_t>(parameter.global_shape.numel()));

@@ -11,6 +11,7 @@
 #include "core/ops/elementwise.h"
 #include "core/trace/trace.h"
 #include "launch/checkpoint/attention_mask_file.h"
+#include "launch/checkpoint/checkpoint_chat.h"
 #include "launch/checkpoint/checkpoint_labels.h"
 #include "launch/checkpoint/checkpoint_tokenizer.h"
 #include "launch/checkpoint/model_json.h"
@@ -22,6 +23,7 @@
 #include "launch/train/evaluation_pass.h"
 #include "launch/train/memory/gpu_memory_check.h"
 #include "launch/train/optimizer/lr_schedule.h"
+#include "launch/train/optimizer/optimizer_groups.h"
 #include "launch/train/product_tuning.h"
 #include "launch/train/run_layout.h"
 #include "models/architecture.h"
@@ -98,6 +100,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
       train_parts_(data.train_parts),
       has_eval_(data.eval != nullptr),
       tokenizer_(data.tokenizer),
+      chat_(data.chat),
       prefetched_(batches_, batch_shape(config.batch.micro, config), device),
       eval_batches_(batches_, batch_shape(config.batch.micro, config), device),
       device_batch_(batch_shape(config.batch.micro, config), device),
@@ -107,8 +110,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
   if constexpr (kHasCuda) {
     if (device.is_cuda()) cuda::workspace(memory_.workspace_bytes);  // so that it need not grow
   }
-  store_.allocate(device, config.run.precision, StoreFor::training,
-                  optimizer_sharding(config, groups));
+  allocate_for_training(config, groups, device, store_);
   train_step_ = std::make_unique<TrainStep>(config, micro_steps_, store_, groups, arena_);
   if (config.train.check_replicas_interval > 0) replica_check_.emplace(store_, groups_);
   if (copies_checkpoints(config)) {
@@ -383,6 +385,7 @@ SaveRequest Trainer::save_request(const SaveObserver& observer) {
   if (!clip.norms.empty()) request.extra[kNormsKey] = clip.norms;
   if (batch_shape(1, config_).hides_targets) request.extra[kHidesTargetsKey] = true;
   if (config_.data.labels) request.extra[kLabelsKey] = *config_.data.labels;
+  if (chat_) request.extra[kChatTemplateKey] = to_string(*chat_);
   if (tokenizer_) request.attachments = {{kTokenizerAttachment, tokenizer_attachment(*tokenizer_)}};
   if (config_.model.attention_plane && groups_.world.rank() == 0) {
     request.attachments[kAttentionMaskAttachment] =

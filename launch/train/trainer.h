@@ -179,6 +179,7 @@ class Trainer : private MicroBatchSource {
   std::vector<TrainPart> train_parts_;
   bool has_eval_;
   std::shared_ptr<const Tokenizer> tokenizer_;  ///< may be null
+  std::optional<ChatFormat> chat_;
   PrefetchedBatches prefetched_;
   PrefetchedEvaluation eval_batches_;
   DeviceBatch device_batch_;  // the current micro-batch on the device

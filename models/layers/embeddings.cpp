@@ -28,7 +28,9 @@ Tensor local_ids(const StepContext& ctx, const Tensor& ids) {
 void table_backward(const StepContext& ctx, const Tensor& ids, const Tensor& gradient,
                     Parameter& table) {
   const Tensor rows = gradient.view({ids.numel(), gradient.dim(-1)});
-  embedding_backward(ids, rows, {0, table.global_shape[0]}, table.grad_to_add_to());
+  if (!table.frozen) {
+    embedding_backward(ids, rows, {0, table.global_shape[0]}, table.grad_to_add_to());
+  }
   ctx.gradient_is_final(table);
 }
 

@@ -1,6 +1,7 @@
 #include "models/layers/norm.h"
 
 #include "core/ops/layer_norm.h"
+#include "models/layers/gradient_pair.h"
 
 namespace tessera {
 
@@ -40,11 +41,10 @@ Tensor Norm::forward_sum(const StepContext& ctx, const Tensor& x, const Tensor& 
 
 void Norm::backward(const StepContext& ctx, const Tensor& dy, const Tensor& residual, Tensor dx,
                     const Tensor& addend) {
-  // Nothing else touches these gradients, so both are valid or neither is.
-  const Accumulate accumulate = weight_->next_accumulate();
-  if (bias_ != nullptr) bias_->next_accumulate();
-  layer_norm_backward(dy, x_, weight_->value, mean_, rstd_, residual, dx, weight_->grad,
-                      bias_ != nullptr ? bias_->grad : Tensor(), addend, accumulate);
+  const Arena::Scope scope(ctx.arena);
+  const GradientPair gradients = next_gradients(ctx, *weight_, bias_);
+  layer_norm_backward(dy, x_, weight_->value, mean_, rstd_, residual, dx, gradients.first,
+                      gradients.second, addend, gradients.accumulate);
   if (bias_ != nullptr) ctx.gradient_is_final(*bias_);
   ctx.gradient_is_final(*weight_);
 }

@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/matmul.h"
+#include "parallel/layers/linear_gradients.h"
 
 namespace tessera {
 
@@ -31,8 +32,7 @@ Tensor PatchProjection::forward(const StepContext& ctx, const Tensor& patches) {
 
 void PatchProjection::backward(const StepContext& ctx, const Tensor& gradient) {
   const Tensor dy = gradient.view({x_.dim(0), gradient.dim(-1)});
-  linear_backward_weight_bias(dy, x_, weight_->grad, weight_->next_accumulate(), {},
-                              Accumulate::no);
+  add_linear_gradients(dy, x_, *weight_, nullptr);
   ctx.gradient_is_final(*weight_);
 }
 

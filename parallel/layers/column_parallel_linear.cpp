@@ -2,6 +2,7 @@
 
 #include "core/checked.h"
 #include "core/ops/matmul.h"
+#include "parallel/layers/linear_gradients.h"
 #include "parallel/layers/partition.h"
 #include "parallel/layers/tensor_regions.h"
 
@@ -21,15 +22,19 @@ ColumnParallelLinear::ColumnParallelLinear(ParameterStore& store, const LinearSp
   const FeatureShard features = split_features(spec, spec.out_features, tp);
   const Shape weight = joint ? Shape{spec.parts, spec.out_features, spec.in_features}
                              : Shape{spec.out_features, spec.in_features};
-  const auto declare = [&](const char* what, const Shape& shape, Init init, bool decay) {
+  const auto specify = [&](const char* what, const Shape& shape, Init init, bool decay) {
     ParameterSpec parameter{spec.name + what, shape, {joint ? 1 : 0, features.local}, init, decay};
     parameter.slot_extent = features.largest;
-    return &store.declare(parameter);
+    return parameter;
   };
-  weight_ = declare(".weight", weight, Init::normal(spec.init_stddev), /*decay=*/true);
-  if (!spec.bias) return;
-  const Shape bias = joint ? Shape{spec.parts, spec.out_features} : Shape{spec.out_features};
-  bias_ = declare(".bias", bias, Init::zeros(), /*decay=*/false);
+  const ParameterSpec matrix =
+      specify(".weight", weight, Init::normal(spec.init_stddev), /*decay=*/true);
+  weight_ = &store.declare(matrix);
+  if (spec.bias) {
+    const Shape bias = joint ? Shape{spec.parts, spec.out_features} : Shape{spec.out_features};
+    bias_ = &store.declare(specify(".bias", bias, Init::zeros(), /*decay=*/false));
+  }
+  if (spec.adapter.rank > 0) adapter_.emplace(store, spec.name, matrix, spec.adapter);
 }
 
 Tensor ColumnParallelLinear::weight_matrix(const Tensor& local) const {
@@ -51,7 +56,9 @@ Tensor ColumnParallelLinear::forward(const StepContext& ctx, const Tensor& x) {
   x_ = x;
   Tensor y = allocate_output(ctx, x);
   const Arena::Scope scope(ctx.arena);
-  linear_forward(all_rows(ctx, x, tp_), weight_matrix(weight_->value), bias_vector(), y);
+  const Tensor all = all_rows(ctx, x, tp_);
+  linear_forward(all, weight_matrix(weight_->value), bias_vector(), y);
+  if (adapter_) adapter_->forward(ctx, all, y);
   return y;
 }
 
@@ -61,8 +68,15 @@ ColumnParallelLinear::Activated ColumnParallelLinear::forward_activation(const S
   x_ = x;
   const Activated y{allocate_output(ctx, x), allocate_output(ctx, x)};
   const Arena::Scope scope(ctx.arena);
-  linear_activation_forward(all_rows(ctx, x, tp_), weight_matrix(weight_->value), bias_vector(),
-                            kind, y.hidden, y.active);
+  const Tensor all = all_rows(ctx, x, tp_);
+  if (!adapter_) {
+    linear_activation_forward(all, weight_matrix(weight_->value), bias_vector(), kind, y.hidden,
+                              y.active);
+    return y;
+  }
+  linear_forward(all, weight_matrix(weight_->value), bias_vector(), y.hidden);
+  adapter_->forward(ctx, all, y.hidden);
+  activation_forward(y.hidden, kind, y.active);
   return y;
 }
 
@@ -74,16 +88,13 @@ void ColumnParallelLinear::backward(const StepContext& ctx, const Tensor& dy, Te
   RegionSum sum(ctx, dx, tp_);
   linear_backward_input(dy, weight_matrix(weight_->value), sum.part());
   x.wait();
+  if (adapter_) adapter_->backward(ctx, dy, x.wait(), sum.part());
   const auto summing = sum.start();
-  const bool has_bias = bias_ != nullptr;
-  linear_backward_weight_bias(dy, x.wait(), weight_matrix(weight_->grad),
-                              weight_->next_accumulate(),
-                              has_bias ? bias_->grad.view({bias_->grad.numel()}) : Tensor(),
-                              has_bias ? bias_->next_accumulate() : Accumulate::no);
+  add_linear_gradients(dy, x.wait(), *weight_, bias_);
   // Wait before a gradient is final: a captured pass may be cut there, and nothing may be pending
   // on another stream at a cut.
   summing->wait();
-  if (has_bias) ctx.gradient_is_final(*bias_);
+  if (bias_ != nullptr) ctx.gradient_is_final(*bias_);
   ctx.gradient_is_final(*weight_);
 }
 

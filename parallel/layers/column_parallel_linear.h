@@ -1,10 +1,12 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "core/ops/activation.h"
 #include "core/parameters/parameter.h"
 #include "parallel/communicators/communicator.h"
+#include "parallel/layers/low_rank_adapter.h"
 #include "parallel/step_context.h"
 
 namespace tessera {
@@ -22,6 +24,7 @@ struct LinearSpec {
   /// Neighboring features that stay on one rank: those of a head or of a group of heads. Ranks may
   /// have unequal numbers of such units, or none.
   int64_t unit = 1;
+  LowRank adapter = {};  ///< what is added to a column- or row-parallel layer
 };
 
 /// The features of a linear layer on one tensor rank.
@@ -64,6 +67,7 @@ class ColumnParallelLinear {
   Parameter*
       weight_;  // (parts, out_features, in_features), or (out_features, in_features) if parts = 1
   Parameter* bias_ = nullptr;  // (parts, out_features), or (out_features)
+  std::optional<LowRankAdapter> adapter_;
   Tensor x_;
 };
 

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/ops/matmul.h"
+#include "parallel/layers/linear_gradients.h"
 
 namespace tessera {
 
@@ -27,11 +28,8 @@ Tensor ReplicatedLinear::forward(const StepContext& ctx, const Tensor& x) {
 
 void ReplicatedLinear::backward(const StepContext& ctx, const Tensor& dy, Tensor dx) {
   linear_backward_input(dy, weight_->value, dx);
-  const bool has_bias = bias_ != nullptr;
-  linear_backward_weight_bias(dy, x_, weight_->grad, weight_->next_accumulate(),
-                              has_bias ? bias_->grad : Tensor(),
-                              has_bias ? bias_->next_accumulate() : Accumulate::no);
-  if (has_bias) ctx.gradient_is_final(*bias_);
+  add_linear_gradients(dy, x_, *weight_, bias_);
+  if (bias_ != nullptr) ctx.gradient_is_final(*bias_);
   ctx.gradient_is_final(*weight_);
 }
 

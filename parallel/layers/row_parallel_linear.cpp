@@ -1,7 +1,7 @@
 #include "parallel/layers/row_parallel_linear.h"
 
 #include "core/ops/matmul.h"
-#include "core/ops/reduce.h"
+#include "parallel/layers/linear_gradients.h"
 #include "parallel/layers/tensor_regions.h"
 
 namespace tessera {
@@ -17,10 +17,12 @@ RowParallelLinear::RowParallelLinear(ParameterStore& store, const LinearSpec& sp
                        /*decay=*/true};
   weight.slot_extent = columns.largest;
   weight_ = &store.declare(weight);
-  if (!spec.bias) return;
-  ParameterSpec bias{spec.name + ".bias", {spec.out_features}};
-  bias.gradient_sum = GradientSum::local_rows;
-  bias_ = &store.declare(bias);
+  if (spec.bias) {
+    ParameterSpec bias{spec.name + ".bias", {spec.out_features}};
+    bias.gradient_sum = GradientSum::local_rows;
+    bias_ = &store.declare(bias);
+  }
+  if (spec.adapter.rank > 0) adapter_.emplace(store, spec.name, weight, spec.adapter);
 }
 
 Tensor RowParallelLinear::forward(const StepContext& ctx, const Tensor& x) {
@@ -36,6 +38,7 @@ void RowParallelLinear::forward(const StepContext& ctx, const Tensor& x, Tensor 
   const Arena::Scope scope(ctx.arena);
   RegionSum sum(ctx, y, tp_);
   linear_forward(x, weight_->value, {}, sum.part());
+  if (adapter_) adapter_->forward(ctx, x, sum.part());
   sum.start()->wait();
 }
 
@@ -43,6 +46,7 @@ void RowParallelLinear::backward(const StepContext& ctx, const Tensor& dy, Tenso
   const Arena::Scope scope(ctx.arena);
   const Tensor all = all_rows(ctx, dy, tp_);
   linear_backward_input(all, weight_->value, dx);
+  if (adapter_) adapter_->backward(ctx, all, x_, dx);
   add_gradients(ctx, dy, all);
 }
 
@@ -50,17 +54,21 @@ void RowParallelLinear::backward_activation(const StepContext& ctx, const Tensor
                                             const Tensor& hidden, Activation kind, Tensor dhidden) {
   const Arena::Scope scope(ctx.arena);
   const Tensor all = all_rows(ctx, dy, tp_);
-  linear_activation_backward_input(all, weight_->value, hidden, kind, dhidden);
+  if (adapter_) {
+    linear_backward_input(all, weight_->value, dhidden);
+    adapter_->backward(ctx, all, x_, dhidden);
+    activation_backward(dhidden, hidden, kind, dhidden);
+  } else {
+    linear_activation_backward_input(all, weight_->value, hidden, kind, dhidden);
+  }
   add_gradients(ctx, dy, all);
 }
 
 void RowParallelLinear::add_gradients(const StepContext& ctx, const Tensor& local,
                                       const Tensor& all) {
   const bool has_bias = bias_ != nullptr, together = has_bias && !ctx.rows.split();
-  const Accumulate accumulate_bias = has_bias ? bias_->next_accumulate() : Accumulate::no;
-  linear_backward_weight_bias(all, x_, weight_->grad, weight_->next_accumulate(),
-                              together ? bias_->grad : Tensor(), accumulate_bias);
-  if (has_bias && !together) column_sum(local, bias_->grad, accumulate_bias);
+  add_linear_gradients(all, x_, *weight_, together ? bias_ : nullptr);
+  if (has_bias && !together) add_bias_gradient(local, *bias_);
   if (has_bias) ctx.gradient_is_final(*bias_);
   ctx.gradient_is_final(*weight_);
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "core/ops/activation.h"
 #include "core/parameters/parameter.h"
 #include "parallel/communicators/communicator.h"
@@ -42,6 +44,7 @@ class RowParallelLinear {
   Communicator& tp_;
   Parameter* weight_;          // (out_features, in_features)
   Parameter* bias_ = nullptr;  // (out_features)
+  std::optional<LowRankAdapter> adapter_;
   Tensor x_;
 };
 

@@ -38,6 +38,7 @@ Tensor VocabParallelEmbedding::forward(const StepContext& ctx, const Tensor& ids
 }
 
 void VocabParallelEmbedding::backward(const StepContext& ctx, const Tensor& dout) {
+  if (table_->frozen) return;
   const TrafficScope traffic(Traffic::embedding);
   const Arena::Scope scope(ctx.arena);
   embedding_backward(ids_, all_rows(ctx, dout, tp_), vocab_.local, table_->grad_to_add_to());

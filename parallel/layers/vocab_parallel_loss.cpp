@@ -7,6 +7,7 @@
 #include "core/ops/elementwise.h"
 #include "core/ops/matmul.h"
 #include "parallel/communicators/traffic.h"
+#include "parallel/layers/linear_gradients.h"
 
 namespace tessera {
 namespace {
@@ -97,13 +98,11 @@ void VocabParallelLoss::loss_and_gradient(const StepContext& ctx, const Tensor& 
     const Tensor dlogits = chunk_gradient(ctx, x_rows, target_rows, scale, loss_sum);
     linear_backward_input(dlogits, table_.value, dx_rows);
     const auto summing = tp_.all_reduce_async(dx_rows);
-    linear_backward_weight_bias(dlogits, x_rows, table_.grad, table_.next_accumulate(),
-                                bias_ != nullptr ? bias_->grad : Tensor(),
-                                bias_ != nullptr ? bias_->next_accumulate() : Accumulate::no);
+    add_linear_gradients(dlogits, x_rows, table_, bias_);
     summing->wait();
   });
   if (bias_ == nullptr) return;
-  bias_->grad_to_add_to();  // clears it if there were no rows
+  if (!bias_->frozen) bias_->grad_to_add_to();  // clears it if there were no rows
   ctx.gradient_is_final(*bias_);
 }
 

@@ -108,6 +108,15 @@ TEST_F(CliSft, LearnsToReply) {
   expect_success(run_train(kAlone, "tuned", learn("messages.jsonl")));
   EXPECT_EQ(right_answers("tuned", "", {"--chat", "auto"}), kQuestions / 5);
 
+  // What transformers needs to chat with it.
+  expect_success(run(tessera(kAlone, {"export", file("tuned"), "--to", file("exported")})));
+  const auto exported = [&](const char* name) {
+    return parse_json(read_text(path("exported") / name), name);
+  };
+  EXPECT_THAT(exported("tokenizer_config.json").at("chat_template").get<std::string>(),
+              HasSubstr("message['role'] + ':\\n' + message['content'] + (eos_token"));
+  EXPECT_EQ(exported("generation_config.json").at("eos_token_id"), 256);
+
   write_text(path("questions.txt"), question(3) + "\n" + question(11) + "\n");
   expect_success(
       run(tessera(2, {"generate", file("tuned"), "--input", file("questions.txt"), "--output",

@@ -44,6 +44,56 @@ std::vector<double> cut(std::span<const double> whole, const Shape& shape, const
   return part;
 }
 
+// The last bucket to be filled would have frozen parameters alone.
+TEST(ParameterStore, FrozenParametersHaveValuesAlone) {
+  for (const DType precision : {DType::f32, DType::bf16}) {
+    for (const int shards : {1, 2}) {
+      ParameterStore store, all;
+      for (ParameterStore* made : {&store, &all}) {
+        for (const char* name : {"a", "b", "c", "d"}) {
+          made->declare({name, {40}, {}, Init::normal(1.0f), true});
+        }
+      }
+      const auto is_frozen = [](const Parameter& p) { return p.name != "b" && p.name != "d"; };
+      store.freeze(is_frozen);
+      const OptimizerSharding sharding{shards, 0, 64};
+      store.allocate(test_device(), precision, StoreFor::training, sharding);
+      all.allocate(test_device(), precision, StoreFor::training, sharding);
+      EXPECT_EQ(store.grad_bytes(), all.grad_bytes() / 2);
+      EXPECT_EQ(store.moment_bytes(), all.moment_bytes() / 2);
+      EXPECT_EQ(store.value_bytes(), all.value_bytes());
+      EXPECT_EQ(store.frozen_master_bytes(), precision == DType::f32 ? 0u : 2 * 64 * sizeof(float));
+      store.initialize(3);
+      all.initialize(3);
+      store.invalidate_grads();
+      EXPECT_EQ(store.invalid_grads(), 2u);
+      for (size_t i = 0; i < 4; ++i) {
+        const Parameter &parameter = store.parameters()[i], &same = all.parameters()[i];
+        expect_same_bits(parameter.value, same.value, "the initial value");
+        EXPECT_EQ(parameter.grad.defined(), !parameter.frozen);
+        EXPECT_EQ(parameter.exp_avg.defined(), !parameter.frozen && shards == 1);
+        if (!parameter.frozen) continue;
+        EXPECT_EQ(parameter.optimizer_shard.elements.size(), 0);
+        EXPECT_EQ(parameter.master.dtype(), DType::f32);
+        EXPECT_TRUE(precision == DType::f32 || parameter.master.device().is_cpu());
+      }
+      int64_t elements = 0;
+      for (const FlatBucket& bucket : store.layout().buckets()) {
+        EXPECT_GT(bucket.elements.size(), 0) << "nothing to reduce";
+        elements += bucket.parameters.size();
+      }
+      EXPECT_EQ(elements, 4);
+      for (const FlatRange& range : store.ranges_by([](const Parameter& p) { return p.index; })) {
+        EXPECT_TRUE(range.property == 1 || range.property == 3);
+      }
+      ParameterStore none;
+      none.declare({"a", {40}, {}, Init::zeros()});
+      none.freeze([](const Parameter&) { return true; });
+      expect_error([&] { none.allocate(kCpu, precision, StoreFor::training); }, {"all parameters"});
+    }
+  }
+}
+
 TEST(ParameterStore, SplitsRangesByProperty) {
   ParameterStore store;
   for (const bool decay : {true, true, false, true, false, false}) {

@@ -8,6 +8,8 @@ For each kind of model, with a vocabulary trained on this repository's own text:
    without missing or unexpected weights, computes the same loss on the same tokens, and its tokenizer
    produces the same tokens. A decoder continues a text as `tessera generate --temperature 0` does, a T5
    writes the same target, and a classifier of words labels them as `tessera classify` does.
+   Low-rank adapters are trained on it. Their export has the same loss, merged or loaded by PEFT beside the
+   export of the base.
 2. A transformers model with random normal parameters, `tessera import`, `tessera eval`: the loss is the
    same, and a decoder continues a text and a T5 writes a target alike. `tessera export` of the import has the same weights.
 3. The tokenizers of published_golden.json, saved by transformers: `tessera prepare` produces the same
@@ -26,6 +28,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import peft
 import sentencepiece
 import torch
 import transformers
@@ -693,6 +696,44 @@ def check_export(tessera, kind, run, config):
         check_loss(what, ours, loss_of(model, dump))
         check(what, (shards > 1) == bool(options))
     check_tokenizer(tessera, kind, run, model, out)
+    check_adapters(tessera, kind, run, config, out, ours)
+
+
+def check_adapters(tessera, kind, run, config, base, base_loss):
+    tuned, merged = tessera.folder / f"{run}_tuned", tessera.folder / f"{run}_merged"
+    keys = {"run.dir": tuned, "checkpoint.from": tessera.folder / run, "model.lora_rank": 3}
+    keys |= {"model.lora_alpha": 24, "optimizer.lr": 0.01}
+    sets = [word for key, value in keys.items() for word in ("--set", f"{key}={value}")]
+    tessera("train", config, *sets)
+    ours, dump = tessera.evaluated(tuned, config)
+    check(f"{kind.name}: adapters were trained", abs(ours - base_loss) > 100 * TOLERANCE)
+    tessera("export", tuned, "--to", merged)
+    check_loss(f"{kind.name}: adapters merged", ours, loss_of(load(kind, merged), dump))
+    alone = tessera.folder / f"{run}_adapter"
+    tessera("export", tuned, "--to", alone, "--adapter")
+    loaded = peft.PeftModel.from_pretrained(load(kind, base), alone).merge_and_unload()
+    check_loss(f"{kind.name}: adapters loaded by PEFT", ours, loss_of(loaded, dump))
+    if is_decoder(kind.theirs):
+        check_adapter_import(tessera, kind, run, config, base)
+
+
+def check_adapter_import(tessera, kind, run, config, base):
+    """Of an adapter that PEFT made, with normal numbers, of some of the layers."""
+    torch.manual_seed(SEED)
+    names = ["c_attn", "c_fc"] if kind.theirs is GPT2LMHeadModel else ["q_proj", "v_proj", "down_proj"]
+    settings = peft.LoraConfig(r=4, lora_alpha=6, use_rslora=True, target_modules=names)
+    model = peft.get_peft_model(load(kind, base), settings)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "lora_" in name:
+                parameter.normal_(0.0, 0.15)
+    saved, imported = tessera.folder / f"{run}_peft", tessera.folder / f"{run}_peft_imported"
+    model.save_pretrained(saved)
+    tessera("import", saved, "--base", tessera.folder / run, "--to", imported)
+    ours, dump = tessera.evaluated(imported, config)
+    check_loss(f"{kind.name}: PEFT's adapters imported", ours, loss_of(model.merge_and_unload(), dump))
+
+
 
 
 def check_import(tessera, kind, run, config):
@@ -733,6 +774,49 @@ def check_import(tessera, kind, run, config):
     identity = [re.search(r"tokenizer: (.*\))", text)[1] for text in (said, said_again)]
     what = f"{kind.name}: the exported tokenizer is imported as itself"
     check(what, len(set(identity)) == 1, identity[1])
+
+
+def check_chat(tessera, chatml):
+    """A model that learned messages replies in transformers, with the exported template, as it does here."""
+    name = "chatml" if chatml else "plain"
+    special = ["--special", "<|im_start|>", "--special", "<|im_end|>"] if chatml else []
+    tokenizer, prefix = tessera.folder / f"{name}_bpe", tessera.folder / f"{name}_data"
+    tessera(
+        *["tokenizer", "train", "--kind", "bpe", "--vocab-size", VOCABULARY, *special],
+        *["--output", tokenizer, "--input", *tessera.sources],
+    )
+    colors = ["red", "green", "blue", "black"]
+    rows = [(f"What color is thing {i}?", f"It is {colors[i * i % 4]}.") for i in range(40)]
+    lines = [
+        {"messages": [{"role": "user", "content": q}, {"role": "assistant", "content": a}]}
+        for q, a in rows
+    ]
+    messages = tessera.folder / "messages.jsonl"
+    messages.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    tessera("prepare", "--tokenizer", f"bpe:{tokenizer}", "--output", prefix, "--input", *tessera.sources)
+    base, run, out = (tessera.folder / f"{name}_{part}" for part in ("base", "run", "out"))
+    config = tessera.folder / f"{name}.yaml"
+    config.write_text(f"{MODEL}data: {{train: {prefix}}}\ntrain: {{steps: 1}}\n")
+    tessera("train", config, "--set", f"run.dir={base}")
+    config.write_text(
+        f"data: {{train: {messages}}}\ntrain: {{steps: 60}}\noptimizer: {{lr: 0.005}}\n"
+        f"checkpoint: {{from: {base}}}\n"
+    )
+    tessera("train", config, "--set", f"run.dir={run}")
+    tessera("export", run, "--to", out)
+    model = GPT2LMHeadModel.from_pretrained(out, dtype=torch.float32, attn_implementation="eager")
+    theirs = AutoTokenizer.from_pretrained(out)
+    question = [{"role": "user", "content": rows[3][0]}]
+    ids = theirs.apply_chat_template(
+        question, add_generation_prompt=True, return_tensors="pt", return_dict=True
+    )
+    written = model.eval().generate(**ids, max_new_tokens=20, do_sample=False)
+    text = theirs.decode(written[0, ids["input_ids"].shape[1] :], skip_special_tokens=True)
+    said = tessera(
+        *["generate", run, "--prompt", rows[3][0], "--chat", "auto", "--temperature", 0],
+        *["--max-tokens", 20],
+    )
+    check(f"{name}: a reply in transformers", said.rstrip("\n") == text and bool(text), repr(text))
 
 
 def write_idx(path, array):
@@ -861,8 +945,12 @@ def main():
         tessera = Workshop(build, folder)
         chosen = [kind for kind in kinds() if arguments.only in kind.name]
         tokenizers = [item for item in published() if arguments.only in item["name"]]
-        images = arguments.only in "vit"
-        check(f"there are kinds named {arguments.only!r}", bool(chosen or tokenizers or images))
+        images, chats = arguments.only in "vit", arguments.only in "chat"
+        found = chosen or tokenizers or images or chats
+        check(f"there are kinds named {arguments.only!r}", bool(found))
+        if chats:
+            check_chat(tessera, chatml=False)
+            check_chat(tessera, chatml=True)
         if images:
             check_images(tessera)
         for item in tokenizers:

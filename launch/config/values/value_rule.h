@@ -135,6 +135,17 @@ struct SpecialTokenMap {
   std::string write(const SpecialTokenIds& value) const;
 };
 
+/// A map from patterns of names (core/name_pattern.h) to numbers. May be empty. Keeps its order.
+struct PatternNumbers {
+  using Value = std::vector<std::pair<std::string, double>>;
+  NumberIn number;
+
+  std::string allowed() const;
+  bool accepts(const Value& value) const;
+  Value read(const ConfigValue& node) const;
+  std::string write(const Value& value) const;
+};
+
 /// Listed words, each with a value.
 template <typename T>
 struct OneOf {
@@ -206,32 +217,36 @@ struct PairOf {
   }
 };
 
-/// A list of one or more values of `rule`. A single value may be written without brackets.
+/// A list of values of `rule`, at least one unless it may be empty. A single value may be written
+/// without brackets.
 template <typename Rule>
 struct ListOf {
   using Value = std::vector<typename Rule::Value>;
   Rule rule;
+  bool may_be_empty = false;
 
   std::string allowed() const {
-    return fmt::format("a list in brackets of one or more, each {}", rule.allowed());
+    return fmt::format("a list in brackets of {} or more, each {}", may_be_empty ? "none" : "one",
+                       rule.allowed());
   }
   bool accepts(const Value& value) const {
     for (const auto& item : value) {
       if (!rule.accepts(item)) return false;
     }
-    return !value.empty();
+    return may_be_empty || !value.empty();
   }
   Value read(const ConfigValue& node) const {
     if (node.kind == ConfigValue::Kind::scalar) return {rule.read(node)};
-    if (node.kind != ConfigValue::Kind::list || node.items.empty()) refuse(node, allowed());
+    const bool is_list = node.kind == ConfigValue::Kind::list;
+    if (!is_list || (node.items.empty() && !may_be_empty)) refuse(node, allowed());
     Value value;
     for (const ConfigValue& item : node.items) value.push_back(rule.read(item));
     return value;
   }
   std::string write(const Value& value) const {
     std::string text;
-    for (const auto& item : value) text += (text.empty() ? "[" : ", ") + rule.write(item);
-    return text + "]";
+    for (const auto& item : value) text += (text.empty() ? "" : ", ") + rule.write(item);
+    return "[" + text + "]";
   }
 };
 

@@ -29,6 +29,18 @@ int32_t end_of_document(const Tokenizer& tokenizer) {
 
 }  // namespace
 
+std::string_view jinja_of(ChatFormat format) {
+  require(format != ChatFormat::automatic, "a chat template is chatml or plain");
+  if (format == ChatFormat::chatml) {
+    return "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + "
+           "message['content'] + '<|im_end|>\\n' }}{% endfor %}"
+           "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+  }
+  return "{% for message in messages %}{{ message['role'] + ':\\n' + message['content'] + "
+         "(eos_token if message['role'] == 'assistant' else '\\n') }}{% endfor %}"
+         "{% if add_generation_prompt %}{{ 'assistant:\\n' }}{% endif %}";
+}
+
 /// Appends texts and special tokens to `out`.
 class ChatTemplate::Writer {
  public:
@@ -112,10 +124,12 @@ ChatTemplate ChatTemplate::of(ChatFormat format, const Tokenizer& tokenizer) {
           tokenizer.kind(), chat.message_begin_ ? kMessageEnd : kMessageBegin, kMessageBegin,
           kMessageEnd);
   if (has_both) {
+    chat.format_ = ChatFormat::chatml;
     chat.role_end_ = chat.after_message_ = chat.after_reply_ = "\n";
     chat.reply_end_ = *chat.message_end_;
     return chat;
   }
+  chat.format_ = ChatFormat::plain;
   chat.message_begin_ = chat.message_end_ = std::nullopt;
   chat.role_end_ = ":\n";
   chat.after_message_ = "\n";

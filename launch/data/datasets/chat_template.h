@@ -29,6 +29,9 @@ struct ChatTokens {
   std::vector<bool> is_reply;  ///< of each token: whether it is of the assistant's text or ends it
 };
 
+/// The format as a Jinja template, for `apply_chat_template` of transformers. Not for `automatic`.
+std::string_view jinja_of(ChatFormat format);
+
 /// What surrounds messages. The text of a reply, which is what the assistant says, is tokenized
 /// alone, so that no token has a part of it and a part of what precedes. Other text between special
 /// tokens is tokenized as a whole. Special tokens within a message are ordinary text; a tokenizer
@@ -54,6 +57,9 @@ class ChatTemplate {
   /// Throws, naming data.chat_template, if the tokenizer lacks the special tokens or cannot encode
   /// the names of roles.
   static ChatTemplate of(ChatFormat format, const Tokenizer& tokenizer);
+
+  /// chatml or plain; of a template without roles, `automatic`.
+  ChatFormat format() const { return format_; }
 
   /// The token that ends a reply.
   int32_t reply_end() const { return reply_end_; }
@@ -81,6 +87,7 @@ class ChatTemplate {
 
   const Tokenizer* tokenizer_;
   bool has_roles_ = false;
+  ChatFormat format_ = ChatFormat::automatic;
   std::optional<int32_t> message_begin_;  // before the name of the role
   std::string_view role_end_;             // after it
   std::optional<int32_t> message_end_;    // after the text of others than the assistant

@@ -16,12 +16,13 @@ namespace {
 
 bool is_name_of_weights(std::string_view name) {
   constexpr std::string_view kStart = "model", kEnd = ".safetensors";
+  if (name == "adapter_model.safetensors") return true;
   return name.size() >= kStart.size() + kEnd.size() && name.substr(0, kStart.size()) == kStart &&
          name.substr(name.size() - kEnd.size()) == kEnd;
 }
 
 bool is_name_of_another_file(std::string_view name) {
-  constexpr std::array<std::string_view, 13> kNames = {"config.json",
+  constexpr std::array<std::string_view, 14> kNames = {"config.json",
                                                        "generation_config.json",
                                                        "model.safetensors.index.json",
                                                        "tokenizer.json",
@@ -33,7 +34,8 @@ bool is_name_of_another_file(std::string_view name) {
                                                        "tokenizer.model",
                                                        "modules.json",
                                                        "sentence_bert_config.json",
-                                                       "config_sentence_transformers.json"};
+                                                       "config_sentence_transformers.json",
+                                                       "adapter_config.json"};
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 

@@ -1,11 +1,14 @@
 #include "launch/huggingface/export/export_model.h"
 
 #include "core/error.h"
+#include "launch/checkpoint/checkpoint_chat.h"
 #include "launch/checkpoint/checkpoint_labels.h"
 #include "launch/checkpoint/checkpoint_tokenizer.h"
 #include "launch/checkpoint/find.h"
 #include "launch/checkpoint/model_json.h"
+#include "launch/data/datasets/chat_template.h"
 #include "launch/huggingface/export/earlier_export.h"
+#include "launch/huggingface/export/export_adapter.h"
 #include "launch/huggingface/export/export_config.h"
 #include "launch/huggingface/export/export_tokenizer.h"
 #include "launch/huggingface/export/export_weights.h"
@@ -15,6 +18,7 @@
 #include "launch/support/files/output_file.h"
 #include "launch/support/files/staged_folder.h"
 #include "models/architecture.h"
+#include "parallel/layers/low_rank_adapter.h"
 
 namespace tessera {
 
@@ -62,6 +66,30 @@ int64_t count_parameters(const ModelConfig& model) {
   return count;
 }
 
+/// generation_config.json and, in the tokenizer's configuration, the template of the messages that
+/// the model learned from, if it did. The token that ends a reply then ends a text, too.
+Json generation_config(const Checkpoint& checkpoint, const Tokenizer& tokenizer,
+                       ExportedTokenizer& exported) {
+  Json ids = exported.ids;
+  const std::optional<ChatFormat> chat = checkpoint_chat(checkpoint.manifest().extra);
+  const auto settings = exported.files.find("tokenizer_config.json");
+  if (!chat || settings == exported.files.end()) return ids;
+  Json config = parse_json(settings->second, settings->first);
+  config["chat_template"] = jinja_of(*chat);
+  settings->second = config.dump(2) + "\n";
+  const int32_t reply_end = ChatTemplate::of(*chat, tokenizer).reply_end();
+  if (ids["eos_token_id"] != reply_end) ids["eos_token_id"] = {ids["eos_token_id"], reply_end};
+  return ids;
+}
+
+int64_t count_adapter_parameters(const Checkpoint& checkpoint) {
+  int64_t count = 0;
+  for (const auto& [name, tensor] : checkpoint.manifest().tensors) {
+    if (is_of_low_rank_adapter(name)) count += tensor.shape.numel();
+  }
+  return count;
+}
+
 }  // namespace
 
 ExportReport export_model(const ExportOptions& options) {
@@ -73,32 +101,40 @@ ExportReport export_model(const ExportOptions& options) {
   const int64_t padding_token = padding_token_of(model, *tokenizer);
   ExportedTokenizer exported = export_tokenizer(*tokenizer, model);
 
+  const Json generation = generation_config(checkpoint, *tokenizer, exported);
+
   StagedFolder folder(options.to, options.overwrite, not_an_export_reason);
-  ExportReport report{step,
-                      std::string(to_string(model_class)),
-                      count_parameters(model),
-                      {},
-                      notes_on(model, *tokenizer)};
+  ExportReport report{
+      step,
+      options.adapter ? fmt::format("adapters of a {}", to_string(model_class))
+                      : std::string(to_string(model_class)),
+      options.adapter ? count_adapter_parameters(checkpoint) : count_parameters(model),
+      {},
+      notes_on(model, *tokenizer)};
   if (!exported.note.empty()) report.notes.push_back(exported.note);
   std::map<std::string, std::string>& files = exported.files;
-  files["config.json"] = export_config(model, model_class, options.precision, exported.ids,
-                                       checkpoint_labels(checkpoint.manifest().extra))
-                             .dump(2) +
-                         "\n";
-  if (traits_of(model).causal) {
-    files["generation_config.json"] = exported.ids.dump(2) + "\n";
+  if (!options.adapter) {
+    files["config.json"] = export_config(model, model_class, options.precision, exported.ids,
+                                         checkpoint_labels(checkpoint.manifest().extra))
+                               .dump(2) +
+                           "\n";
+    if (traits_of(model).causal) {
+      files["generation_config.json"] = generation.dump(2) + "\n";
+    }
+    files.merge(sentence_module_files(model));
+    files.merge(image_processor_files(model));
   }
-  files.merge(sentence_module_files(model));
-  files.merge(image_processor_files(model));
   for (const auto& [name, text] : files) {
     fs::create_directories((folder.staged() / name).parent_path());
     write_file(folder.staged() / name, text);
     report.files.push_back(name);
   }
-  for (std::string& name : export_weights(checkpoint, model, padding_token, options.precision,
-                                          options.max_shard_bytes, folder.staged())) {
-    report.files.push_back(std::move(name));
-  }
+  const std::vector<std::string> weights =
+      options.adapter
+          ? export_adapter(checkpoint, model, padding_token, options.precision, folder.staged())
+          : export_weights(checkpoint, model, padding_token, options.precision,
+                           options.max_shard_bytes, folder.staged());
+  report.files.insert(report.files.end(), weights.begin(), weights.end());
   folder.publish();
   return report;
 }

@@ -15,6 +15,7 @@ struct ExportOptions {
   int64_t max_shard_bytes = 5'000'000'000;
   DType precision = DType::f32;  ///< of the exported weights: fp32 or bf16
   bool overwrite = false;        ///< replace an earlier export
+  bool adapter = false;          ///< only the low-rank adapters (export_adapter())
 };
 
 struct ExportReport {

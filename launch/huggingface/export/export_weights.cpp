@@ -1,13 +1,13 @@
 #include "launch/huggingface/export/export_weights.h"
 
-#include <algorithm>
-
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/ops/elementwise.h"
 #include "core/version.h"
 #include "launch/checkpoint/format/safetensors.h"
 #include "launch/huggingface/export/earlier_export.h"
+#include "launch/huggingface/export/merged_weights.h"
+#include "launch/huggingface/export/tensor_parts.h"
 #include "launch/huggingface/tensor_names.h"
 #include "launch/huggingface/transpose.h"
 #include "launch/support/files/output_file.h"
@@ -50,7 +50,7 @@ std::vector<FileOfPieces> plan_shards(const std::vector<TensorName>& names, DTyp
 /// Reads pieces of a checkpoint in fp32, in Hugging Face's layout.
 class PieceReader {
  public:
-  explicit PieceReader(Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
+  PieceReader(Checkpoint& checkpoint, const ModelConfig& model) : weights_(checkpoint, model) {}
 
   OwnedTensor read(const Piece& piece) {
     const TensorName& name = *piece.name;
@@ -62,7 +62,7 @@ class PieceReader {
     if (name.unused_rows > 0) {
       fill(result.tensor, 0.0);
       const Tensor used = result.tensor.slice(name.unused_rows, result.tensor.dim(0));
-      checkpoint_.read(name.ours, name.shape, {}, used);
+      weights_.read(name.ours, name.shape, used);
       return result;
     }
     if (!name.transposed) {
@@ -70,7 +70,7 @@ class PieceReader {
       return result;
     }
     const OwnedTensor ours(name.shape, DType::f32);
-    checkpoint_.read(name.ours, name.shape, {}, ours.tensor);
+    weights_.read(name.ours, name.shape, ours.tensor);
     const int64_t columns = name.shape[-1];
     transpose(ours.tensor.data<float>(), ours.tensor.numel() / columns, columns,
               result.tensor.data<float>());
@@ -82,22 +82,14 @@ class PieceReader {
   void read_part(const Piece& piece, const Tensor& result) {
     const TensorName& name = *piece.name;
     if (name.theirs.size() == 1) {
-      return checkpoint_.read(name.ours, name.shape, {}, result.view(name.shape));
+      return weights_.read(name.ours, name.shape, result.view(name.shape));
     }
     const OwnedTensor ours(name.shape, DType::f32);
-    checkpoint_.read(name.ours, name.shape, {}, ours.tensor);
-    int64_t first = 0;
-    for (size_t part = 0; part < piece.part; ++part) {
-      first += name.theirs[part].shape.numel() / name.groups;
-    }
-    const int64_t group = name.shape.numel() / name.groups, count = result.numel() / name.groups;
-    for (int64_t i = 0; i < name.groups; ++i) {
-      std::copy_n(ours.tensor.data<float>() + i * group + first, count,
-                  result.data<float>() + i * count);
-    }
+    weights_.read(name.ours, name.shape, ours.tensor);
+    copy_part(name, piece.part, ours.tensor, result);
   }
 
-  Checkpoint& checkpoint_;
+  MergedWeights weights_;
 };
 
 void write_shard(const fs::path& path, const FileOfPieces& shard, DType precision,
@@ -145,7 +137,7 @@ std::vector<std::string> export_weights(Checkpoint& checkpoint, const ModelConfi
   require(max_shard_bytes > 0, "a file of weights cannot have at most {} bytes", max_shard_bytes);
   const std::vector<TensorName> names = tensor_names(model, padding_token);
   const std::vector<FileOfPieces> shards = plan_shards(names, precision, max_shard_bytes);
-  PieceReader reader(checkpoint);
+  PieceReader reader(checkpoint, model);
   std::vector<std::string> files;
   for (size_t i = 0; i < shards.size(); ++i) {
     files.push_back(shards.size() == 1

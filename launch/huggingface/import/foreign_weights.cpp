@@ -46,6 +46,12 @@ ForeignWeights::ForeignWeights(const fs::path& folder) {
   }
 }
 
+ForeignWeights ForeignWeights::in_file(const fs::path& path) {
+  ForeignWeights weights;
+  weights.open(path);
+  return weights;
+}
+
 void ForeignWeights::open(const fs::path& path) {
   const SafetensorsFile& file = files_.emplace_back(path, ForeignDTypes::keep);
   const auto add = [&](const std::string& name, const Place& place) {

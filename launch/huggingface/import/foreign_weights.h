@@ -17,6 +17,9 @@ class ForeignWeights {
   /// the folder.
   explicit ForeignWeights(const std::filesystem::path& folder);
 
+  /// The weights in a single file.
+  static ForeignWeights in_file(const std::filesystem::path& path);
+
   struct Place {
     const SafetensorsFile* file = nullptr;
     const SafetensorsEntry* entry = nullptr;  ///< or
@@ -39,6 +42,7 @@ class ForeignWeights {
   bool same(const std::string& a, const std::string& b) const;
 
  private:
+  ForeignWeights() = default;
   void open(const std::filesystem::path& path);
   void read_index(const std::filesystem::path& index);
   /// Reads elements [begin, begin + out.size()) of a dtype that require_float() accepts.

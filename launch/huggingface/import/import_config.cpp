@@ -9,6 +9,7 @@
 #include "launch/checkpoint/model_json.h"
 #include "launch/config/label_names.h"
 #include "launch/config/validate_kind.h"
+#include "launch/huggingface/import/foreign_json.h"
 #include "launch/huggingface/llama_format.h"
 #include "launch/huggingface/tensor_names.h"
 #include "models/architecture.h"
@@ -16,73 +17,9 @@
 namespace tessera {
 namespace {
 
-/// Reads keys that may be missing or null, which means the default of `transformers`.
-class Reader {
- public:
-  Reader(const Json& json, const std::string& where) : object_(json, where), json_(json) {}
-
-  const std::string& where() const { return object_.where(); }
-  bool has(const char* key) const {
-    const auto found = json_.find(key);
-    return found != json_.end() && !found->is_null();
-  }
-  bool is_list(const char* key) const { return has(key) && json_.at(key).is_array(); }
-  /// Whether the key is present, perhaps as null.
-  bool names(const char* key) const { return json_.contains(key); }
-  /// The value of the first name that is present.
-  int64_t count(std::initializer_list<const char*> names, int64_t by_default) const {
-    for (const char* name : names) {
-      if (has(name)) return object_.count(name);
-    }
-    return by_default;
-  }
-  double number(const char* key, double by_default) const {
-    if (!has(key)) return by_default;
-    require(json_.at(key).is_number(), "{}: \"{}\" must be a number, but is a {}", where(), key,
-            json_.at(key).type_name());
-    return json_.at(key).get<double>();
-  }
-  bool flag(const char* key, bool by_default) const {
-    if (!has(key)) return by_default;
-    require(json_.at(key).is_boolean(), "{}: \"{}\" must be true or false, but is a {}", where(),
-            key, json_.at(key).type_name());
-    return json_.at(key).get<bool>();
-  }
-  std::string text(const char* key, const char* by_default) const {
-    return has(key) ? object_.text(key) : by_default;
-  }
-  const Json& object(const char* key) const { return object_.object(key); }
-  const Json& list(const char* key) const { return object_.list(key); }
-
-  /// Throws unless the flag is `wanted`, which is also the default.
-  void require_flag(const char* key, bool wanted, const char* why) const {
-    require(flag(key, wanted) == wanted, "{}: \"{}\" is {}, but must be {}: {}", where(), key,
-            !wanted, wanted, why);
-  }
-  /// Throws unless the text is one of `known`; the first is the default.
-  void require_text(const char* key, std::initializer_list<const char*> known) const {
-    const std::string value = text(key, *known.begin());
-    std::string list;
-    for (const char* name : known) {
-      if (value == name) return;
-      list += (list.empty() ? "" : " or ") + quote(name);
-    }
-    fail("{}: \"{}\" is {}, but must be {}: Tessera's model supports nothing else", where(), key,
-         quote(value), list);
-  }
-  /// Throws if the key has a non-empty value.
-  void require_empty(const char* key, const char* why) const {
-    require(!has(key) || json_.at(key).empty(), "{}: \"{}\" is set, and {}", where(), key, why);
-  }
-
- private:
-  JsonObject object_;
-  const Json& json_;
-};
-
 constexpr const char* kNoSuchThing = "Tessera's model has no such thing";
 
-ModelClass class_of(const Reader& config, const std::optional<std::string>& architecture) {
+ModelClass class_of(const ForeignJson& config, const std::optional<std::string>& architecture) {
   if (architecture) return model_class_of(*architecture, "--architecture");
   constexpr const char* kSayWhich = "choose one with --architecture, such as BertForPreTraining";
   require(config.has("architectures"), "{} has no \"architectures\": {}", config.where(),
@@ -94,7 +31,7 @@ ModelClass class_of(const Reader& config, const std::optional<std::string>& arch
   return model_class_of(list[0].get_ref<const std::string&>(), config.where());
 }
 
-void check_common(const Reader& config, ModelClass model_class) {
+void check_common(const ForeignJson& config, ModelClass model_class) {
   const std::string expected(model_type(model_class));
   const std::string type = config.text("model_type", expected.c_str());
   require(type == expected, "{}: \"model_type\" is {}, but {} is a {}", config.where(), quote(type),
@@ -104,7 +41,7 @@ void check_common(const Reader& config, ModelClass model_class) {
   config.require_empty("pruned_heads", "all layers of Tessera's models have the same heads");
 }
 
-void read_gpt2(const Reader& config, ModelConfig& model) {
+void read_gpt2(const ForeignJson& config, ModelConfig& model) {
   config.require_text("activation_function", {"gelu_new", "gelu_pytorch_tanh", "gelu_fast"});
   config.require_flag("scale_attn_weights", true, kNoSuchThing);
   config.require_flag("scale_attn_by_inverse_layer_idx", false, kNoSuchThing);
@@ -123,7 +60,7 @@ void read_gpt2(const Reader& config, ModelConfig& model) {
 }
 
 /// `name` is the value of `key`, or a part of it after `prefix`.
-Activation activation_named(const Reader& config, const char* key, const std::string& name,
+Activation activation_named(const ForeignJson& config, const char* key, const std::string& name,
                             const std::string& prefix) {
   constexpr std::pair<const char*, Activation> kKnown[] = {
       {"silu", Activation::silu},          {"swish", Activation::silu},
@@ -137,12 +74,12 @@ Activation activation_named(const Reader& config, const char* key, const std::st
   fail("{}: \"{}\" is {}, but must be one of {}", config.where(), key, quote(prefix + name), names);
 }
 
-Activation activation_of(const Reader& config, const char* key, const char* by_default) {
+Activation activation_of(const ForeignJson& config, const char* key, const char* by_default) {
   return activation_named(config, key, config.text(key, by_default), "");
 }
 
 /// YaRN's attention factor, which DeepSeek's models give as two numbers.
-double yarn_attention_factor(const Reader& rope, double factor) {
+double yarn_attention_factor(const ForeignJson& rope, double factor) {
   if (rope.has("attention_factor")) return rope.number("attention_factor", 0.0);
   const double scale = rope.number("mscale", 0.0), all = rope.number("mscale_all_dim", 0.0);
   if (scale == 0.0 || all == 0.0) return 0.0;
@@ -151,7 +88,7 @@ double yarn_attention_factor(const Reader& rope, double factor) {
 }
 
 /// Reads the scaling of rotary positions from an object with the keys of `rope_parameters`.
-void read_scaling(const Reader& config, const Reader& rope, int64_t seq_length,
+void read_scaling(const ForeignJson& config, const ForeignJson& rope, int64_t seq_length,
                   RotaryFrequencies& rotary) {
   const std::string type = rope.text("rope_type", rope.text("type", "default").c_str());
   constexpr std::pair<const char*, RotaryScaling> kKnown[] = {{"default", RotaryScaling::none},
@@ -188,11 +125,11 @@ void read_scaling(const Reader& config, const Reader& rope, int64_t seq_length,
   rotary.attention_factor = yarn_attention_factor(rope, rotary.factor);
 }
 
-RotaryFrequencies rotary_of(const Reader& config, int64_t seq_length) {
+RotaryFrequencies rotary_of(const ForeignJson& config, int64_t seq_length) {
   RotaryFrequencies rotary{.base = config.number("rope_theta", 10000.0)};
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     if (!config.has(key)) continue;
-    const Reader rope(config.object(key), fmt::format("{}: \"{}\"", config.where(), key));
+    const ForeignJson rope(config.object(key), fmt::format("{}: \"{}\"", config.where(), key));
     rotary.base = rope.number("rope_theta", rotary.base);
     read_scaling(config, rope, seq_length, rotary);
   }
@@ -213,7 +150,7 @@ std::string shortest_pattern(const std::string& letters) {
 
 /// The window pattern of "layer_types" or, without it, of the layers for which is_local() is true.
 template <typename IsLocal>
-std::string pattern_of(const Reader& config, int64_t num_layers, IsLocal&& is_local) {
+std::string pattern_of(const ForeignJson& config, int64_t num_layers, IsLocal&& is_local) {
   constexpr const char* kKey = "layer_types";
   std::string letters;
   if (!config.has(kKey)) {
@@ -240,7 +177,7 @@ void set_window(int64_t window, const std::string& pattern, ModelConfig& model) 
   model.window_pattern = none ? preset(model.kind).window_pattern : pattern;
 }
 
-void read_window(const Reader& config, WindowKeys keys, ModelConfig& model) {
+void read_window(const ForeignJson& config, WindowKeys keys, ModelConfig& model) {
   constexpr const char* kKey = "sliding_window";
   switch (keys) {
     case WindowKeys::none:
@@ -260,7 +197,7 @@ void read_window(const Reader& config, WindowKeys keys, ModelConfig& model) {
 }
 
 /// In classes without keys for biases, `transformers` ignores them.
-void read_biases(const Reader& config, const LlamaFormat& format, ModelConfig& model) {
+void read_biases(const ForeignJson& config, const LlamaFormat& format, ModelConfig& model) {
   if (format.attention_bias && config.flag("attention_bias", false)) model.bias = Bias::attention;
   if (!format.mlp_bias || !config.flag("mlp_bias", false)) return;
   require(
@@ -271,7 +208,7 @@ void read_biases(const Reader& config, const LlamaFormat& format, ModelConfig& m
   model.bias = Bias::all;
 }
 
-void read_llama(const Reader& config, ModelKind kind, bool tied, ModelConfig& model) {
+void read_llama(const ForeignJson& config, ModelKind kind, bool tied, ModelConfig& model) {
   const LlamaFormat format = llama_format(kind);
   model = preset(kind);
   read_biases(config, format, model);
@@ -293,7 +230,7 @@ void read_llama(const Reader& config, ModelKind kind, bool tied, ModelConfig& mo
   model.tie_embeddings = tied;
 }
 
-void read_bert(const Reader& config, ModelKind kind, ModelConfig& model) {
+void read_bert(const ForeignJson& config, ModelKind kind, ModelConfig& model) {
   config.require_text("hidden_act", {"gelu", "gelu_python"});
   config.require_text("position_embedding_type", {"absolute"});
   config.require_flag("is_decoder", false, kNoSuchThing);
@@ -315,7 +252,7 @@ void read_bert(const Reader& config, ModelKind kind, ModelConfig& model) {
 }
 
 /// Like BERT's, but positions are counted from the id of the padding token.
-void read_roberta(const Reader& config, ImportedConfig& result) {
+void read_roberta(const ForeignJson& config, ImportedConfig& result) {
   read_bert(config, ModelKind::roberta, result.model);
   result.padding_token = config.count({"pad_token_id"}, kRobertaPadding);
   const int64_t unused = unused_positions(result.padding_token);
@@ -327,27 +264,28 @@ void read_roberta(const Reader& config, ImportedConfig& result) {
 
 /// Reads the rotary positions of ModernBERT: "rope_parameters" has those of each type of layer, or
 /// there are two keys for their bases.
-void read_modernbert_rotary(const Reader& config, ModelConfig& model) {
+void read_modernbert_rotary(const ForeignJson& config, ModelConfig& model) {
   const ModelConfig defaults = preset(ModelKind::modernbert);
   model.rotary.base = config.number("global_rope_theta", defaults.rotary.base);
   model.local_rotary_base = config.number("local_rope_theta", defaults.local_rotary_base);
   config.require_empty("rope_scaling", "scaled rotary positions of ModernBERT cannot be imported");
   constexpr const char* kKey = "rope_parameters";
   if (!config.has(kKey)) return;
-  const Reader types(config.object(kKey), fmt::format("{}: \"{}\"", config.where(), kKey));
+  const ForeignJson types(config.object(kKey), fmt::format("{}: \"{}\"", config.where(), kKey));
   if (types.has("full_attention")) {
-    const Reader rope(types.object("full_attention"), types.where() + ": \"full_attention\"");
+    const ForeignJson rope(types.object("full_attention"), types.where() + ": \"full_attention\"");
     model.rotary.base = rope.number("rope_theta", model.rotary.base);
     read_scaling(config, rope, model.seq_length, model.rotary);
   }
   if (types.has("sliding_attention")) {
-    const Reader rope(types.object("sliding_attention"), types.where() + ": \"sliding_attention\"");
+    const ForeignJson rope(types.object("sliding_attention"),
+                           types.where() + ": \"sliding_attention\"");
     model.local_rotary_base = rope.number("rope_theta", model.local_rotary_base);
     rope.require_text("rope_type", {"default"});
   }
 }
 
-void read_modernbert(const Reader& config, ImportedConfig& result) {
+void read_modernbert(const ForeignJson& config, ImportedConfig& result) {
   config.require_flag("norm_bias", false, kNoSuchThing);
   config.require_flag("attention_bias", false, kNoSuchThing);
   config.require_flag("mlp_bias", false, kNoSuchThing);
@@ -382,7 +320,7 @@ void read_modernbert(const Reader& config, ImportedConfig& result) {
 }
 
 /// "relu", or "gated-gelu", whose GELU is the approximation by tanh.
-void read_feed_forward(const Reader& config, ModelConfig& model) {
+void read_feed_forward(const ForeignJson& config, ModelConfig& model) {
   constexpr const char* kKey = "feed_forward_proj";
   const std::string value = config.text(kKey, "relu"), gated = "gated-";
   model.gated_mlp = value.rfind(gated, 0) == 0;
@@ -398,7 +336,7 @@ void read_feed_forward(const Reader& config, ModelConfig& model) {
           quote(config.text(kDerived, "")), kKey, quote(value));
 }
 
-void read_t5(const Reader& config, ImportedConfig& result) {
+void read_t5(const ForeignJson& config, ImportedConfig& result) {
   config.require_flag("is_encoder_decoder", true, "a T5 has both");
   config.require_flag("is_decoder", false, kNoSuchThing);
   config.require_flag("scalable_attention", false, kNoSuchThing);
@@ -425,7 +363,7 @@ void read_t5(const Reader& config, ImportedConfig& result) {
       config.count({"decoder_start_token_id"}, config.count({"pad_token_id"}, 0));
 }
 
-void read_vit(const Reader& config, ModelConfig& model) {
+void read_vit(const ForeignJson& config, ModelConfig& model) {
   config.require_flag("qkv_bias", true, "all linear layers of Tessera's ViT have a bias");
   model = preset(ModelKind::vit);
   model.activation = activation_of(config, "hidden_act", "gelu");
@@ -466,7 +404,7 @@ void take_labels(std::vector<std::string> labels, ImportedConfig& result) {
 }
 
 /// Without "problem_type", `transformers` trains a class with one label as regression.
-ProblemType read_problem_type(const Reader& config, int64_t num_labels) {
+ProblemType read_problem_type(const ForeignJson& config, int64_t num_labels) {
   if (!config.has("problem_type")) {
     return num_labels == 1 ? ProblemType::regression : ProblemType::single_label_classification;
   }
@@ -479,7 +417,7 @@ ProblemType read_problem_type(const Reader& config, int64_t num_labels) {
   return *type;
 }
 
-void read_labels(const Reader& config, ImportedConfig& result) {
+void read_labels(const ForeignJson& config, ImportedConfig& result) {
   result.model.num_labels = config.count({"num_labels"}, 2);
   if (config.has("id2label")) {
     const Json& names = config.object("id2label");
@@ -500,7 +438,7 @@ void read_labels(const Reader& config, ImportedConfig& result) {
 }
 
 /// Notes what differs only in training.
-void note_dropout(const Reader& config, const char* key, ImportedConfig& result) {
+void note_dropout(const ForeignJson& config, const char* key, ImportedConfig& result) {
   const double dropout = result.model.dropout;
   if (config.number(key, dropout) == dropout) return;
   result.notes.push_back(
@@ -513,7 +451,7 @@ void note_dropout(const Reader& config, const char* key, ImportedConfig& result)
 
 ImportedConfig import_config(const Json& json, const std::string& where,
                              const std::optional<std::string>& architecture) {
-  const Reader config(json, where);
+  const ForeignJson config(json, where);
   ImportedConfig result;
   result.model_class = class_of(config, architecture);
   check_common(config, result.model_class);

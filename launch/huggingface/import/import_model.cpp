@@ -103,12 +103,6 @@ std::vector<LocalTensor> local_tensors(const std::vector<TensorName>& names, Ten
   return tensors;
 }
 
-void require_no_checkpoints(const fs::path& run) {
-  const auto steps = step_folders(checkpoints_folder(run));
-  require(steps.empty(), "{} holds {}: nothing was overwritten; choose another folder",
-          run.string(), steps.empty() ? "" : steps.front().path.string());
-}
-
 /// Notes if the texts of Tessera's encoder–decoder begin or end with other tokens.
 void note_ends(const Tokenizer& tokenizer, ImportedConfig& config) {
   if (!config.decoder_start) return;
@@ -129,6 +123,12 @@ void note_ends(const Tokenizer& tokenizer, ImportedConfig& config) {
 }
 
 }  // namespace
+
+void require_no_checkpoints(const fs::path& run) {
+  const auto steps = step_folders(checkpoints_folder(run));
+  require(steps.empty(), "{} holds {}: nothing was overwritten; choose another folder",
+          run.string(), steps.empty() ? "" : steps.front().path.string());
+}
 
 ImportReport import_model(const ImportOptions& options) {
   const fs::path config_path = options.from / "config.json";

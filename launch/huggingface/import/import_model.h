@@ -29,6 +29,9 @@ struct ImportReport {
   std::vector<std::string> notes;
 };
 
+/// Throws if a run has checkpoints, which an import does not overwrite.
+void require_no_checkpoints(const std::filesystem::path& run);
+
 /// Makes RUN/checkpoints/step_00000000 from a folder in Hugging Face's format: the weights alone,
 /// in fp32, with the tokenizer. A run in RUN starts from it as from its own checkpoint; other runs
 /// use checkpoint.from. Maps the files and keeps one tensor in memory at a time. Throws, naming the

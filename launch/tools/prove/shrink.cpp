@@ -11,9 +11,13 @@
 #include "launch/data/datasets/labeled_lines.h"
 #include "launch/data/indexed/indexed_dataset_writer.h"
 #include "launch/support/files/staged_file.h"
+#include "launch/support/text/json.h"
 #include "launch/tokenizers/id_tokenizer.h"
+#include "launch/train/optimizer/optimizer_groups.h"
 #include "models/architecture.h"
 #include "models/attention_plane.h"
+#include "models/model.h"
+#include "parallel/communicators/communicator.h"
 
 namespace tessera {
 namespace {
@@ -351,6 +355,33 @@ void shrink_data(ShrunkRun& run, const std::filesystem::path& folder) {
   }
 }
 
+/// Leaves out patterns of names that the small model lacks, such as those of blocks above its last.
+void shrink_patterns(ShrunkRun& run) {
+  RunConfig& config = run.config;
+  ParameterStore store;
+  const auto world = make_self_communicator();
+  const Model model(config.model, store, *world);
+  const auto leave_out = [&](const char* key, const std::string& pattern, bool matches_any_name) {
+    if (matches_any_name) return false;
+    run.left_out.push_back(
+        fmt::format("{} has no pattern {} here, because no parameter of the small "
+                    "model has such a name",
+                    key, quote(pattern)));
+    return true;
+  };
+  std::erase_if(config.optimizer.frozen, [&](const std::string& pattern) {
+    return leave_out("optimizer.frozen", pattern, matches_parameter(pattern, store));
+  });
+  std::erase_if(config.optimizer.lr_scales, [&](const auto& scale) {
+    return leave_out("optimizer.lr_scales", scale.first, matches_parameter(scale.first, store));
+  });
+  if (config.model.lora_rank == 0) return;
+  std::erase_if(config.model.lora_targets, [&](const std::string& pattern) {
+    return leave_out("model.lora_targets", pattern, matches_adapted_layer(pattern, store));
+  });
+  if (config.model.lora_targets.empty()) config.model.lora_targets = ModelConfig{}.lora_targets;
+}
+
 }  // namespace
 
 ShrunkRun shrink(const RunConfig& config, const std::filesystem::path& folder) {
@@ -362,6 +393,7 @@ ShrunkRun shrink(const RunConfig& config, const std::filesystem::path& folder) {
   small.run.tf32 = false;
   shrink_model(small.model);
   shrink_attention_plane(run);
+  shrink_patterns(run);
   constexpr double kScale = 5.0;
   if (small.model.head == Head::embedding && small.model.similarity_scale > kScale) {
     small.model.similarity_scale = kScale;
@@ -393,6 +425,7 @@ ShrunkRun shrink(const RunConfig& config, const std::filesystem::path& folder) {
   small.eval.interval = 0;
   small.eval.batches = 2;
   small.checkpoint = {};
+  small.checkpoint.from = config.checkpoint.from;  // adapters need one; nothing reads it here
   small.log = {};
   small.automatic.clear();
   return run;

@@ -58,15 +58,14 @@ std::string_view layer_of(std::string_view parameter) {
 
 std::vector<LayerNorms> layer_norms(const ParameterStore& store, const ParameterSquares& squares) {
   std::vector<LayerNorms> layers;
-  size_t i = 0;
   for (const Parameter& parameter : store.parameters()) {
+    if (parameter.frozen) continue;
     const std::string_view name = layer_of(parameter.name);
     auto layer = std::ranges::find(layers, name, &LayerNorms::layer);
     if (layer == layers.end()) layer = layers.insert(layers.end(), LayerNorms{std::string(name)});
     layer->parameters += parameter.global_shape.numel();
-    layer->weights += squares.weights[i];
-    layer->gradients += squares.gradients[i];
-    ++i;
+    layer->weights += squares.weights[parameter.index];
+    layer->gradients += squares.gradients[parameter.index];
   }
   for (LayerNorms& layer : layers) {
     layer.weights = std::sqrt(layer.weights);

@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-/// Σ x² of each parameter of the whole model, in the store's order.
+/// Σ x² of each parameter of the whole model, in the store's order; 0 if it is frozen.
 struct ParameterSquares {
   std::vector<double> weights;
   std::vector<double> gradients;
@@ -32,7 +32,7 @@ struct LayerNorms {
 /// The layer of a parameter, by its name.
 std::string_view layer_of(std::string_view parameter);
 
-/// Sums the squares of each layer, in the order of the model.
+/// Sums the squares of each layer, in the order of the model, without frozen parameters.
 std::vector<LayerNorms> layer_norms(const ParameterStore& store, const ParameterSquares& squares);
 
 }  // namespace tessera

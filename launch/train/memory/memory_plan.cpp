@@ -11,6 +11,7 @@
 #include "launch/data/loading/batch_buffers.h"
 #include "launch/data/loading/device_batch.h"
 #include "launch/train/dry_run.h"
+#include "launch/train/optimizer/optimizer_groups.h"
 #include "launch/train/run_layout.h"
 #include "launch/train/train_step.h"
 #include "models/architecture.h"
@@ -97,6 +98,9 @@ std::vector<MemoryPlan::Line> memory_lines(const ParameterStore& store,
       {"micro-batch", working.device_batch},
       {kCheckpointCopyLine, working.checkpoint_copy, /*in_host=*/true},
       {"batch", working.host_batches, /*in_host=*/true}};
+  if (const size_t bytes = store.frozen_master_bytes(); bytes > 0) {
+    lines.push_back({"frozen master weights", bytes, /*in_host=*/true});
+  }
   // Few models have one.
   if (const size_t bytes = store.constant_bytes(); bytes > 0) {
     lines.insert(lines.begin() + 4, {"attention mask", bytes});
@@ -108,8 +112,7 @@ MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, De
                        bool has_gpu) {
   ParameterStore store;
   Model model(config.model, store, *groups.tp);
-  store.allocate(kMeta, config.run.precision, StoreFor::training,
-                 optimizer_sharding(config, groups));
+  allocate_for_training(config, groups, kMeta, store);
   const int64_t local_batch = batch_share(config.batch, groups.dp->size()).local_batch;
 
   // The first tensor rank has the most rows of activations.

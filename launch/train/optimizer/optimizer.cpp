@@ -18,21 +18,20 @@ StochasticRounding at_step(StochasticRounding rounding, int64_t steps_done) {
 Optimizer::Optimizer(const OptimizerSection& settings, ParameterStore& store, Communicator* dp,
                      uint64_t seed)
     : settings_(settings),
+      groups_(optimizer_groups(settings, store)),
       store_(store),
       owners_(store.layout().sharding().sharded() ? dp : nullptr) {
   const int owners = store.layout().sharding().num_shards;
   require(owners == 1 || (dp != nullptr && dp->size() == owners),
           "optimizer: the store has {} optimizer shards, which does not match the data ranks",
           owners);
-  add_updates(settings, seed);
+  add_updates(seed);
 }
 
-void Optimizer::add_updates(const OptimizerSection& settings, uint64_t seed) {
-  if (!settings.stochastic_rounding) {
-    for (const ShardRange& range :
-         store_.shard_ranges_by([](const Parameter& p) { return p.decay; })) {
-      updates_.push_back({range});
-    }
+void Optimizer::add_updates(uint64_t seed) {
+  const auto group_of = [&](const Parameter& p) { return groups_.group_of[p.index]; };
+  if (!settings_.stochastic_rounding) {
+    for (const ShardRange& range : store_.shard_ranges_by(group_of)) updates_.push_back({range});
     return;
   }
   // Skips gaps and padding: they stay zero.
@@ -41,21 +40,22 @@ void Optimizer::add_updates(const OptimizerSection& settings, uint64_t seed) {
     if (p.optimizer_shard.elements.empty()) continue;
     const RandomKey key{seed_for(seed, p.name), RandomPurpose::stochastic_rounding, 0, 0};
     updates_.push_back(
-        {{p.optimizer_shard, store_.layout().bucket_of(i), p.decay},
+        {{p.optimizer_shard, store_.layout().bucket_of(i), group_of(p)},
          StochasticRounding{key, p.global_index(), p.optimizer_shard.elements.begin}});
   }
 }
 
 void Optimizer::step(int64_t step, double lr, const Tensor& grad_scale) {
   AdamW adamw;
-  adamw.lr = static_cast<float>(lr);
   adamw.beta1 = static_cast<float>(settings_.betas[0]);
   adamw.beta2 = static_cast<float>(settings_.betas[1]);
   adamw.eps = static_cast<float>(settings_.eps);
   adamw.step = step + 1;
   for_each_update([&](const Update& update) {
     const OptimizerShard& run = update.range.shard;
-    adamw.weight_decay = update.range.property ? static_cast<float>(settings_.weight_decay) : 0.0f;
+    const OptimizerGroup& group = groups_.groups[static_cast<size_t>(update.range.property)];
+    adamw.lr = static_cast<float>(lr * group.lr_factor);
+    adamw.weight_decay = static_cast<float>(group.weight_decay);
     if (update.rounding) adamw.rounding = at_step(*update.rounding, step + 1);
     adamw_step(adamw, grad_scale, run.grad, run.exp_avg, run.exp_avg_sq, run.master, run.value);
   });

@@ -9,12 +9,13 @@
 #include "core/ops/stochastic_rounding.h"
 #include "core/parameters/parameter.h"
 #include "launch/config/run_config.h"
+#include "launch/train/optimizer/optimizer_groups.h"
 #include "parallel/communicators/communicator.h"
 
 namespace tessera {
 
-/// AdamW over the flat buffers of a store. Adjacent parameters with the same weight decay are
-/// updated as one range. With stochastic rounding each parameter is its own range, because its
+/// AdamW over the flat buffers of a store. Adjacent parameters of the same group are updated as one
+/// range. With stochastic rounding each parameter is its own range, because its
 /// random bits are. If data ranks share the store, each updates the part it owns, and a bucket's
 /// values are gathered while the next bucket is updated.
 class Optimizer {
@@ -38,11 +39,11 @@ class Optimizer {
 
  private:
   struct Update {
-    ShardRange range;
+    ShardRange range;  ///< its property is the index of the group
     std::optional<StochasticRounding> rounding = {};
   };
 
-  void add_updates(const OptimizerSection& settings, uint64_t seed);
+  void add_updates(uint64_t seed);
   /// Calls `work` with each update in order, and gathers the values of a bucket after its last
   /// update.
   template <typename Work>
@@ -50,6 +51,7 @@ class Optimizer {
   std::unique_ptr<PendingCollective> gather(const FlatBucket& bucket) const;
 
   OptimizerSection settings_;
+  OptimizerGroups groups_;
   const ParameterStore& store_;
   Communicator* owners_;  // null if this rank owns the whole store
   std::vector<Update> updates_;

@@ -57,9 +57,13 @@ Checkpoint open_of_same_model(const RunConfig& config, const fs::path& path) {
 Checkpoint open_of_same_body(const RunConfig& config, const fs::path& path) {
   Checkpoint checkpoint = Checkpoint::open(path);
   Json saved = saved_architecture(checkpoint), run = architecture_json(config.model);
-  for (const char* of_heads : {"head", "num_labels", "problem_type", "next_sentence"}) {
-    saved.erase(of_heads);
-    run.erase(of_heads);
+  std::vector<const char*> may_differ = {"head", "num_labels", "problem_type", "next_sentence"};
+  if (saved.at("lora_rank") == 0) {  // adapters are added to such a model
+    may_differ.insert(may_differ.end(), {"lora_rank", "lora_alpha", "lora_targets"});
+  }
+  for (const char* key : may_differ) {
+    saved.erase(key);
+    run.erase(key);
   }
   check_same_model(
       saved, run, path.string(),

@@ -4,6 +4,7 @@
 #include "core/ops/elementwise.h"
 #include "core/trace/trace.h"
 #include "models/layers/init.h"
+#include "models/layers/low_rank.h"
 
 namespace tessera {
 
@@ -20,15 +21,18 @@ CrossAttention::CrossAttention(ParameterStore& store, const std::string& name,
     : heads_(config, layer, tp),
       query_(store,
              {name + ".query", config.hidden_size, config.attention_size(), 1, config.qkv_bias(),
-              static_cast<float>(config.init_stddev), heads_.in_group * heads_.dim},
+              static_cast<float>(config.init_stddev), heads_.in_group * heads_.dim,
+              low_rank_of(config, name + ".query")},
              tp),
       key_value_(store,
                  {name + ".key_value", config.hidden_size, config.resolved_kv_heads() * heads_.dim,
-                  2, config.qkv_bias(), static_cast<float>(config.init_stddev), heads_.dim},
+                  2, config.qkv_bias(), static_cast<float>(config.init_stddev), heads_.dim,
+                  low_rank_of(config, name + ".key_value")},
                  tp),
       output_(store,
               {name + ".output", config.attention_size(), config.hidden_size, 1,
-               config.output_bias(), residual_init_stddev(config), heads_.in_group * heads_.dim},
+               config.output_bias(), residual_init_stddev(config), heads_.in_group * heads_.dim,
+               low_rank_of(config, name + ".output")},
               tp) {}
 
 AttentionOptions CrossAttention::options(const StepContext& ctx) const {

@@ -36,7 +36,7 @@ Tensor PositionBias::table(const StepContext& ctx) const {
 
 void PositionBias::backward(const StepContext& ctx, const Tensor& dtable) {
   const TraceRange range("position bias backward");
-  relative_bias_backward(dtable, buckets_, weights_->grad_to_add_to());
+  if (!weights_->frozen) relative_bias_backward(dtable, buckets_, weights_->grad_to_add_to());
   ctx.gradient_is_final(*weights_);
 }
 

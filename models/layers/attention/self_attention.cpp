@@ -4,7 +4,9 @@
 #include "core/ops/elementwise.h"
 #include "core/ops/rotary.h"
 #include "core/trace/trace.h"
+#include "models/layers/gradient_pair.h"
 #include "models/layers/init.h"
+#include "models/layers/low_rank.h"
 
 namespace tessera {
 namespace {
@@ -17,11 +19,13 @@ bool is_grouped(const ModelConfig& config) { return heads_in_group(config) > 1 |
 LinearSpec qkv_spec(const std::string& name, const ModelConfig& config) {
   const auto stddev = static_cast<float>(config.init_stddev);
   const int64_t d = config.resolved_head_dim(), groups = config.resolved_kv_heads();
+  const LowRank adapter = low_rank_of(config, name);
   if (!is_grouped(config)) {
-    return {name, config.hidden_size, config.attention_size(), 3, config.qkv_bias(), stddev, d};
+    return {name,   config.hidden_size, config.attention_size(), 3, config.qkv_bias(), stddev, d,
+            adapter};
   }
   const int64_t rows = (heads_in_group(config) + 2) * d;
-  return {name, config.hidden_size, groups * rows, 1, config.qkv_bias(), stddev, rows};
+  return {name, config.hidden_size, groups * rows, 1, config.qkv_bias(), stddev, rows, adapter};
 }
 
 Parameter* declare_norm(ParameterStore& store, const std::string& name, const ModelConfig& config) {
@@ -43,7 +47,8 @@ SelfAttention::SelfAttention(ParameterStore& store, const std::string& name,
       key_norm_(declare_norm(store, name + ".key_norm", config)),
       output_(store,
               {name + ".output", config.attention_size(), config.hidden_size, 1,
-               config.output_bias(), residual_init_stddev(config), heads_.in_group * heads_.dim},
+               config.output_bias(), residual_init_stddev(config), heads_.in_group * heads_.dim,
+               low_rank_of(config, name + ".output")},
               tp) {}
 
 AttentionOptions SelfAttention::options(const StepContext& ctx,
@@ -119,11 +124,10 @@ void SelfAttention::backward(const StepContext& ctx, const Tensor& dy, Tensor dx
 void SelfAttention::groups_backward(const StepContext& ctx, const Tensor& dqkv,
                                     const Tensor& dgrouped) {
   if (query_norm_ == nullptr) return split_groups_backward(dqkv, dgrouped);
-  // Nothing else touches these gradients, so both are valid or neither is.
-  const Accumulate accumulate = query_norm_->next_accumulate();
-  key_norm_->next_accumulate();
-  normalize_and_split_backward(dqkv, saved_.grouped, norm(), saved_.rstd, dgrouped,
-                               query_norm_->grad, key_norm_->grad, accumulate);
+  const Arena::Scope scope(ctx.arena);
+  const GradientPair gradients = next_gradients(ctx, *query_norm_, key_norm_);
+  normalize_and_split_backward(dqkv, saved_.grouped, norm(), saved_.rstd, dgrouped, gradients.first,
+                               gradients.second, gradients.accumulate);
   ctx.gradient_is_final(*key_norm_);
   ctx.gradient_is_final(*query_norm_);
 }

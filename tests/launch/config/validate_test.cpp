@@ -60,6 +60,29 @@ TEST(ConfigValidate, StochasticRoundingNeedsBf16) {
       validate(config_with({"optimizer.stochastic_rounding=true", "run.precision=bf16"}), 1));
 }
 
+TEST(ConfigValidate, AdaptersNeedWeightsToStartFrom) {
+  EXPECT_THAT(validate_error({"model.lora_rank=8"}, 1),
+              AllOf(HasSubstr("model.lora_rank is 8, but checkpoint.from is null"),
+                    HasSubstr("random and frozen")));
+  EXPECT_NO_THROW(validate(config_with({"model.lora_rank=8", "checkpoint.from=base"}), 1));
+  EXPECT_THAT(validate_error({"model.lora_alpha=8"}, 1),
+              HasSubstr("model.lora_alpha is set, but model.lora_rank is 0"));
+  EXPECT_THAT(validate_error({"model.lora_targets=[\"*.mlp.*\"]"}, 1),
+              HasSubstr("model.lora_targets is set, but model.lora_rank is 0"));
+}
+
+TEST(ConfigValidate, ReadsPatterns) {
+  const RunConfig config = config_with(
+      {"optimizer.lr_scales={\"blocks.[0-3].*\": 0.5, \"*\": 2}", "optimizer.frozen=[\"a.*\", b]"});
+  const std::vector<std::pair<std::string, double>> scales = {{"blocks.[0-3].*", 0.5}, {"*", 2.0}};
+  EXPECT_EQ(config.optimizer.lr_scales, scales) << "in their order: the last one counts";
+  EXPECT_EQ(config.optimizer.frozen, (std::vector<std::string>{"a.*", "b"}));
+  EXPECT_EQ(config_with({"optimizer.frozen=[]"}).optimizer.frozen.size(), 0u);
+  const auto error = [](const char* set) { return error_of([&] { config_with({set}); }); };
+  EXPECT_THAT(error("optimizer.lr_scales={\"*\": -1}"), HasSubstr("has '*', which is -1"));
+  EXPECT_THAT(error("optimizer.lr_scales=2"), HasSubstr("must be a map of patterns"));
+}
+
 TEST(ConfigValidate, Tf32NeedsFp32OnGpus) {
   EXPECT_EQ(validate_error({"run.tf32=true", "run.precision=bf16"}, 1),
             "run.tf32 is true, but run.precision is bf16, which has no fp32 products: choose "

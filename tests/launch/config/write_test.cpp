@@ -63,6 +63,15 @@ class Randomizer {
     } while (blend.parts.empty() || random_() % 4 != 0);
     return blend;
   }
+  PatternNumbers::Value make(const PatternNumbers& rule) {
+    PatternNumbers::Value value;
+    while (random_() % 3 != 0) {
+      PatternNumbers::Value more = value;
+      more.emplace_back(make(Text{}), make(rule.number));
+      if (rule.accepts(more)) value = more;  // otherwise a duplicate pattern
+    }
+    return value;
+  }
   std::string make(const TokenizerName&) {
     if (random_() % 2 == 0) return "byte";
     return (random_() % 2 == 0 ? "wordpiece:" : "wordpiece-cased:") + make(Text{});
@@ -97,6 +106,7 @@ class Randomizer {
   template <typename Rule>
   typename ListOf<Rule>::Value make(const ListOf<Rule>& rule) {
     typename ListOf<Rule>::Value values;
+    if (rule.may_be_empty && random_() % 3 == 0) return values;
     do {
       values.push_back(make(rule.rule));
     } while (random_() % 2 == 0);

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "core/dtype.h"
 #include "launch/checkpoint/format/step_folder.h"
+#include "launch/huggingface/import/import_adapter.h"
 #include "launch/huggingface/model_class.h"
 #include "launch/support/text/byte_size.h"
+#include "parallel/layers/low_rank_adapter.h"
 #include "tests/launch/huggingface/fixture.h"
 
 namespace tessera {
@@ -51,6 +54,188 @@ TEST_F(HuggingFaceExport, RoundTripsBitForBit) {
       const Checkpoint back = Checkpoint::open(report.checkpoint);
       EXPECT_EQ(back.manifest().model, architecture_json(model)) << tag;
       EXPECT_EQ(identity_of(*tokenizer_of(back)), identity_of(*make_tokenizer(wordpiece())));
+    }
+  }
+}
+
+ModelConfig with_adapters(ModelConfig model) {
+  model.lora_rank = 2;
+  model.lora_alpha = 5.0;
+  return model;
+}
+
+/// W + scale × B A of a layer of ours, and A and B.
+struct Merged {
+  Merged(const FileTensors& ours, const std::string& layer)
+      : a(ours.at(layer + ".lora_a")), b(ours.at(layer + ".lora_b")) {
+    const FileTensor& weight = ours.at(layer + ".weight");
+    const auto in = static_cast<size_t>(weight.shape[-1]);
+    constexpr size_t kRank = 2;
+    for (size_t i = 0; i < weight.values.size(); ++i) {
+      double sum = 0.0;
+      for (size_t r = 0; r < kRank; ++r) {
+        sum += double{b.values[i / in * kRank + r]} * double{a.values[r * in + i % in]};
+      }
+      values.push_back(weight.values[i] + 2.5 * sum);
+    }
+  }
+
+  FileTensor a, b;
+  std::vector<double> values;
+};
+
+// Conv1D of GPT-2 is transposed, and Llama's grouped queries, keys and values are three layers.
+TEST_F(HuggingFaceExport, MergesAdaptersOrWritesThemAlone) {
+  const std::string run = save_model("gpt", with_adapters(small_gpt()));
+  const FileTensors ours = weights_of(run + "/checkpoints/step_00000003");
+  const FileTensors theirs = read_tensors(export_run(run, "merged") / "model.safetensors");
+  for (const auto& [name, tensor] : theirs) EXPECT_EQ(name.find("lora"), std::string::npos);
+  const FileTensor& up = theirs.at("transformer.h.1.mlp.c_fc.weight");  // (in, out)
+  const Merged merged(ours, "blocks.1.mlp.up");
+  for (size_t out = 0; out < 20; ++out) {
+    for (size_t in = 0; in < 12; ++in) {
+      ASSERT_NEAR(up.values[in * 20 + out], merged.values[out * 12 + in], 1e-5);
+    }
+  }
+  ExportOptions options;
+  options.checkpoint = run;
+  options.to = folder_ / "adapter";
+  options.adapter = true;
+  export_model(options);
+  const Json config = parse_json(read_file(options.to / "adapter_config.json"), "adapter_config");
+  EXPECT_EQ(config.at("r"), 2);
+  EXPECT_EQ(config.at("lora_alpha"), 5.0);
+  EXPECT_EQ(config.at("fan_in_fan_out"), true);
+  EXPECT_EQ(config.at("target_modules").size(), 8u);
+  EXPECT_FALSE(fs::exists(options.to / "config.json")) << "transformers would take it for a model";
+  const FileTensors adapter = read_tensors(options.to / "adapter_model.safetensors");
+  EXPECT_EQ(adapter.size(), 16u);
+  const std::string up_name = "base_model.model.transformer.h.1.mlp.c_fc.";
+  EXPECT_EQ(adapter.at(up_name + "lora_A.weight"), merged.a);
+  EXPECT_EQ(adapter.at(up_name + "lora_B.weight"), merged.b);
+
+  // One group: 3 queries, a key and a value, each of 2 rows.
+  const std::string llama = save_model("llama", with_adapters(small_llama()));
+  const Merged qkv(weights_of(llama + "/checkpoints/step_00000003"), "blocks.0.attention.qkv");
+  const FileTensors split = read_tensors(export_run(llama, "llama_merged") / "model.safetensors");
+  options.checkpoint = llama;
+  options.to = folder_ / "llama_adapter";
+  export_model(options);
+  const FileTensors alone = read_tensors(options.to / "adapter_model.safetensors");
+  const auto expect_rows = [&](const char* layer, size_t first, size_t rows) {
+    const FileTensor& weight = split.at(fmt::format("model.layers.0.self_attn.{}.weight", layer));
+    const std::string name =
+        fmt::format("base_model.model.model.layers.0.self_attn.{}.lora_", layer);
+    EXPECT_EQ(alone.at(name + "A.weight"), qkv.a) << "the same A for all three";
+    const FileTensor& b = alone.at(name + "B.weight");
+    for (size_t group = 0; group < 2; ++group) {
+      for (size_t row = 0; row < rows; ++row) {
+        const size_t theirs_at = group * rows + row, ours_at = group * 10 + first + row;
+        for (size_t in = 0; in < 12; ++in) {
+          ASSERT_NEAR(weight.values[theirs_at * 12 + in], qkv.values[ours_at * 12 + in], 1e-5);
+        }
+        for (size_t r = 0; r < 2; ++r) {
+          ASSERT_EQ(b.values[theirs_at * 2 + r], qkv.b.values[ours_at * 2 + r]);
+        }
+      }
+    }
+  };
+  expect_rows("q_proj", 0, 6);
+  expect_rows("k_proj", 6, 2);
+  expect_rows("v_proj", 8, 2);
+
+  options.checkpoint = save_model("plain", small_gpt());
+  expect_error([&] { export_model(options); }, {"overwrite"});
+  options.overwrite = true;
+  expect_error([&] { export_model(options); }, {"has no low-rank adapters", "without --adapter"});
+  EXPECT_TRUE(fs::exists(options.to / "adapter_model.safetensors"));
+}
+
+/// What an adapter adds to its layer's weight, by its own rank.
+std::vector<double> added(const FileTensors& weights, const std::string& layer, double scale) {
+  const FileTensor &a = weights.at(layer + ".lora_a"), &b = weights.at(layer + ".lora_b");
+  const auto rank = static_cast<size_t>(a.shape[0]), in = static_cast<size_t>(a.shape[1]);
+  std::vector<double> sums(b.values.size() / rank * in);
+  for (size_t i = 0; i < sums.size(); ++i) {
+    for (size_t r = 0; r < rank; ++r) {
+      sums[i] += scale * b.values[i / in * rank + r] * double{a.values[r * in + i % in]};
+    }
+  }
+  return sums;
+}
+
+TEST_F(HuggingFaceExport, AdaptersComeBack) {
+  const std::pair<const char*, ModelConfig> kModels[] = {{"gpt", small_gpt()},
+                                                         {"qwen3", small_llama(ModelKind::qwen3)},
+                                                         {"masked", small_masked_lm()},
+                                                         {"t5", small_gated_t5()}};
+  for (const auto& [name, model] : kModels) {
+    const std::string tag = name, run = save_model(tag, with_adapters(model));
+    ExportOptions options;
+    options.checkpoint = run;
+    options.to = folder_ / (tag + "_adapter");
+    options.adapter = true;
+    export_model(options);
+    const std::string base = save_model(tag + "_base", model);
+    const auto import = [&](const std::string& to) {
+      return import_adapter({options.to, base, folder_ / to});
+    };
+    const AdapterImportReport report = import(tag + "_back");
+    EXPECT_EQ(report.rank, 2);
+    const FileTensors before = weights_of(run + "/checkpoints/step_00000003");
+    const FileTensors back = weights_of(report.checkpoint);
+    const FileTensors of_base = weights_of(base + "/checkpoints/step_00000003");
+    EXPECT_EQ(back.size(), before.size());
+    for (const auto& [weight, tensor] : back) {
+      const bool adapts = is_of_low_rank_adapter(weight);
+      EXPECT_EQ(tensor, (adapts ? before : of_base).at(weight)) << weight;
+    }
+    EXPECT_EQ(Checkpoint::open(report.checkpoint).manifest().model,
+              architecture_json(with_adapters(model)));
+
+    // PEFT gives queries, keys and values different A.
+    const fs::path file = options.to / "adapter_model.safetensors";
+    const FileTensors tensors = read_tensors(file);
+    if (tag != "qwen3") continue;
+    FileTensors other = tensors;
+    const std::string attention = "base_model.model.model.layers.0.self_attn.";
+    for (float& value : other.at(attention + "q_proj.lora_A.weight").values) value *= -1.0f;
+    write_tensors(file, other);
+    const AdapterImportReport wide = import("wide");
+    EXPECT_EQ(wide.rank, 4) << "keys and values still have the same";
+    const FileTensors widened = weights_of(wide.checkpoint);
+    for (const std::string layer : {"blocks.0.attention.qkv", "blocks.1.mlp.gate_up"}) {
+      const std::vector<double> now = added(widened, layer, 2.5), was = added(before, layer, 2.5);
+      for (size_t i = 0; i < now.size(); ++i) {
+        // Rows of a group: 6 of its queries, 2 of the key and 2 of the value.
+        const bool is_query = layer == "blocks.0.attention.qkv" && i / 12 % 10 < 6;
+        ASSERT_NEAR(now[i], is_query ? -was[i] : was[i], 1e-6) << layer << " " << i;
+      }
+    }
+    EXPECT_EQ(model_from_json(Checkpoint::open(wide.checkpoint).manifest().model).lora_alpha, 10.0);
+
+    other.erase(attention + "k_proj.lora_B.weight");
+    write_tensors(file, other);
+    expect_error([&] { import("bad"); }, {"lacks", "k_proj.lora_B.weight"});
+    other = tensors;
+    other["base_model.model.model.layers.9.mlp.up_proj.lora_A.weight"] = {{1}, {0.0f}};
+    write_tensors(file, other);
+    expect_error([&] { import("bad"); }, {"layers.9", "no place"});
+    write_tensors(file, tensors);
+    const Json settings =
+        parse_json(read_file(options.to / "adapter_config.json"), "adapter_config");
+    const std::tuple<const char*, Json, const char*> kBad[] = {
+        {"use_dora", true, "plain LoRA"},
+        {"r", 0, "must be from 1"},
+        {"r", 3, "has shape"},
+        {"modules_to_save", Json::array({"lm_head"}), "adapters alone"},
+        {"peft_type", "IA3", "\"LORA\""}};
+    for (const auto& [key, value, fact] : kBad) {
+      Json bad = settings;
+      bad[key] = value;
+      write_file(options.to / "adapter_config.json", bad.dump());
+      expect_error([&] { import("bad"); }, {fact});
+      EXPECT_FALSE(fs::exists(folder_ / "bad"));
     }
   }
 }

@@ -112,6 +112,7 @@ class Prove : public testing::Test {
       });
     };
     RunConfig config = test::small_run(folder_, "run", kind);
+    if (kind == SmallKind::adapters) config.checkpoint.from = "base";  // which nothing reads
     config.run.precision = DType::bf16;
     return tessera::prove(config, options);
   }
@@ -141,6 +142,20 @@ TEST_F(Prove, FindsFaultsOfCommunication) {
     EXPECT_GT(found.failures(), 0) << "fault " << static_cast<int>(fault);
     EXPECT_THAT(to_string(found), HasSubstr("FAILED"));
   }
+}
+
+TEST_F(Prove, LeavesOutPatternsOfBlocksThatTheSmallModelLacks) {
+  RunConfig config = test::small_run(folder_, "run", SmallKind::adapters);
+  config.checkpoint.from = "base";
+  config.model.num_layers = 12;
+  config.model.lora_targets = {"blocks.11.*", "*.qkv"};
+  config.optimizer.frozen = {"blocks.10.*", "blocks.0.mlp.down.lora_a"};
+  config.optimizer.lr_scales = {{"blocks.9.*", 0.5}, {"*.lora_b", 2.0}};
+  const ShrunkRun run = shrink(config, folder_.path());
+  EXPECT_EQ(run.config.model.lora_targets, std::vector<std::string>{"*.qkv"});
+  EXPECT_EQ(run.config.optimizer.lr_scales.size(), 1u);
+  EXPECT_EQ(run.config.optimizer.frozen.size(), 0u) << "mlp.down has no adapter any more";
+  EXPECT_THAT(run.left_out, testing::Contains(HasSubstr("no pattern \"blocks.11.*\" here")));
 }
 
 TEST_F(Prove, KeepsWhatIsOdd) {

@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <map>
 
 #include "launch/checkpoint/find.h"
 #include "launch/checkpoint/format/manifest.h"
@@ -9,6 +11,7 @@
 #include "launch/data/training_data.h"
 #include "launch/train/start/start.h"
 #include "parallel/communicators/thread/thread_communicator.h"
+#include "parallel/layers/low_rank_adapter.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/runs/small_runs.h"
 
@@ -132,6 +135,76 @@ TEST_F(FineTune, LoadsAllWeightsOfSameModel) {
       }
     });
   }
+}
+
+/// The bits of a parameter's weights on this rank.
+std::vector<float> weights_of(const Parameter& parameter) {
+  const auto values = parameter.real_part(parameter.master).span<float>();
+  return {values.begin(), values.end()};
+}
+
+// In bf16 the base's fp32 weights survive, although the model computes with rounded ones.
+TEST_F(FineTune, AdaptersLeaveBaseAsItIs) {
+  const fs::path from = train_and_save(config(SmallKind::qwen3, "base"));
+  for (const DType precision : {DType::f32, DType::bf16}) {
+    RunConfig run = config(SmallKind::adapters, "run_" + std::string(to_string(precision)), "base");
+    run.run.precision = precision;
+    std::map<std::string, std::vector<float>> trained;
+    start(run, 2, [&](Trainer& trainer, const std::string& sentence) {
+      EXPECT_EQ(sentence,
+                "started with the weights of " + from.string() + "; new: 8 low-rank adapters");
+      for (int i = 0; i < 3; ++i) trainer.step();
+      trainer.save();
+    });
+    start(run, 1, [&](Trainer& trainer, const std::string&) {
+      EXPECT_EQ(trainer.steps_done(), 3);
+      Checkpoint checkpoint = Checkpoint::open(from);
+      for (const Parameter& parameter : trainer.parameters().parameters()) {
+        if (parameter.frozen) {
+          EXPECT_TRUE(is_stored(checkpoint, parameter)) << parameter.name;
+          EXPECT_EQ(parameter.grad.defined(), false);
+          continue;
+        }
+        EXPECT_TRUE(is_of_low_rank_adapter(parameter.name)) << parameter.name;
+        trained[parameter.name] = weights_of(parameter);
+        EXPECT_TRUE(std::ranges::any_of(trained[parameter.name], [](float x) { return x != 0.0f; }))
+            << parameter.name << " has not moved";
+      }
+      EXPECT_EQ(trained.size(), 16u);
+    });
+    // Another fine-tuning may start from the adapters and goes on with them.
+    RunConfig more = run;
+    more.run.dir = folder_ / "more";
+    more.checkpoint.from = run.run.dir;
+    start(more, 1, [&](Trainer& trainer, const std::string&) {
+      for (const Parameter& parameter : trainer.parameters().parameters()) {
+        if (parameter.frozen) continue;
+        EXPECT_EQ(weights_of(parameter), trained.at(parameter.name)) << parameter.name;
+      }
+    });
+    more.model.lora_rank = 0;
+    expect_refused(more, {"is of another model", "model.lora_rank is 3 in the checkpoint and 0"});
+  }
+}
+
+TEST_F(FineTune, ResumeNeedsStateOfWhatIsNoLongerFrozen) {
+  RunConfig run = config(SmallKind::frozen, "run");
+  train_and_save(run);
+  run.optimizer.frozen = {};
+  expect_refused(run, {"has no optimizer state of embedding.word, which was frozen",
+                       "keep the same parameters frozen", "checkpoint.from"});
+  run.optimizer.frozen = {"*"};
+  expect_refused(run, {"optimizer.frozen has all parameters"});
+  run.optimizer.frozen = {"blocks.0.atention.*"};
+  expect_refused(run, {"optimizer.frozen has the pattern \"blocks.0.atention.*\", but no parameter",
+                       "embedding.word"});
+  run.optimizer.frozen = {};
+  run.optimizer.lr_scales = {{"blocks.7.*", 2.0}};
+  expect_refused(run, {"optimizer.lr_scales has the pattern \"blocks.7.*\""});
+  RunConfig adapters = config(SmallKind::adapters, "adapters");
+  adapters.model.lora_targets = {"*.attention.qkv", "*.q_proj"};
+  expect_refused(adapters,
+                 {"model.lora_targets has the pattern \"*.q_proj\"", "blocks.0.mlp.down"});
 }
 
 TEST_F(FineTune, RejectsDifferentBody) {

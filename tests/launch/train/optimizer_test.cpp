@@ -44,6 +44,37 @@ TEST(OptimizerTest, DecaysOnlyMatrices) {
   EXPECT_EQ(store.parameters()[2].value.span<float>()[3], 1.0f);
 }
 
+// Gradients are zero, so the decay shows each parameter's learning rate.
+TEST(OptimizerTest, GroupsHaveLearningRatesOfTheirOwn) {
+  ParameterStore store;
+  const std::vector<std::pair<std::string, double>> kFactors = {{"embedding.word", 0.125},
+                                                                {"blocks.0.mlp.up", 0.25},
+                                                                {"blocks.0.mlp.down", 2.5},
+                                                                {"blocks.1.mlp.up", 0.5},
+                                                                {"blocks.1.mlp.down", 5.0},
+                                                                {"decoder.blocks.0.mlp.up", 0.5},
+                                                                {"head", 1.0}};
+  for (const auto& [name, factor] : kFactors) {
+    store.declare({name, {4, 4}, {}, Init::ones(), /*decay=*/true});
+  }
+  store.declare({"frozen", {4, 4}, {}, Init::ones(), /*decay=*/true});
+  store.freeze([](const Parameter& parameter) { return parameter.name == "frozen"; });
+  store.allocate(kCpu, DType::f32, StoreFor::training);
+  store.initialize(1);
+  OptimizerSection settings;
+  settings.weight_decay = 1.0;
+  settings.layer_lr_decay = 0.5;
+  settings.lr_scales = {{"*.down", 3.0}, {"*s.[01].mlp.down", 10.0}};
+  Optimizer optimizer(settings, store);
+  const OwnedTensor grad_scale = one();
+  optimizer.step(0, /*lr=*/0.01, grad_scale.tensor);
+  for (const auto& parameter : store.parameters()) {
+    const double factor = parameter.frozen ? 0.0 : kFactors[parameter.index].second;
+    EXPECT_FLOAT_EQ(parameter.value.span<float>()[7], static_cast<float>(1.0 - 0.01 * factor))
+        << parameter.name;
+  }
+}
+
 TEST(OptimizerTest, Bf16MastersKeepSmallUpdates) {
   ParameterStore store;
   store.declare({"weight", {64}, {}, Init::ones()});

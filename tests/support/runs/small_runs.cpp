@@ -225,6 +225,19 @@ void add_dropout(RunConfig& config) {
   config.model.attention_dropout = 0.3;
 }
 
+void make_qwen3(RunConfig& config) {
+  apply_preset(config.model, ModelKind::qwen3);
+  config.model.num_heads = 6;
+  config.model.num_kv_heads = 3;  // of 4 tensor ranks, one has none
+  config.model.head_dim = 6;      // heads are not as wide together as the model
+  config.model.mlp_size = 45;
+  config.model.bias = Bias::qkv;
+  config.model.rotary.scaling = RotaryScaling::yarn;
+  config.model.rotary.factor = 4.0;
+  config.model.rotary.original_length = 8;
+  add_dropout(config);
+}
+
 /// Takes more of the smaller dataset than it has, so that it is repeated.
 DataBlend small_blend(const TestFolder& folder) {
   return DataBlend({{folder / "data", 1.0}, {folder / "half", 2.0}});
@@ -310,16 +323,12 @@ void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
       config.data.truncate = true;
       return;
     case SmallKind::qwen3:
-      apply_preset(config.model, ModelKind::qwen3);
-      config.model.num_heads = 6;
-      config.model.num_kv_heads = 3;  // of 4 tensor ranks, one has none
-      config.model.head_dim = 6;      // heads are not as wide together as the model
-      config.model.mlp_size = 45;
-      config.model.bias = Bias::qkv;
-      config.model.rotary.scaling = RotaryScaling::yarn;
-      config.model.rotary.factor = 4.0;
-      config.model.rotary.original_length = 8;
-      add_dropout(config);
+      make_qwen3(config);
+      return;
+    case SmallKind::adapters:
+      make_qwen3(config);
+      config.model.lora_rank = 3;
+      config.model.lora_alpha = 12.0;
       return;
     case SmallKind::bert_pairs:
       make_bert(config);
@@ -462,6 +471,13 @@ void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
       config.model.seq_length = config.model.image_tokens();
       config.data.train = folder / "images.bin";
       return;
+    case SmallKind::frozen:
+      make_bert(config);
+      config.optimizer.frozen = {"embedding.word", "blocks.0.attention*", "blocks.1.*.bias",
+                                 "blocks.1.mlp_norm.weight"};
+      config.optimizer.lr_scales = {{"blocks.*", 0.5}, {"blocks.1.mlp.*", 2.0}};
+      config.optimizer.layer_lr_decay = 0.7;
+      return;
   }
 }
 
@@ -485,6 +501,8 @@ std::string to_string(SmallKind kind) {
       return "prompts";
     case SmallKind::qwen3:
       return "qwen3";
+    case SmallKind::adapters:
+      return "adapters";
     case SmallKind::bert_pairs:
       return "bert_pairs";
     case SmallKind::bert_packed:
@@ -519,6 +537,8 @@ std::string to_string(SmallKind kind) {
       return "images";
     case SmallKind::mean_images:
       return "mean_images";
+    case SmallKind::frozen:
+      return "frozen";
   }
   return "?";
 }

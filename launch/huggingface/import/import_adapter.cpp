@@ -1,0 +1,279 @@
+#include "launch/huggingface/import/import_adapter.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "core/memory.h"
+#include "core/ops/elementwise.h"
+#include "launch/checkpoint/checkpoint_tokenizer.h"
+#include "launch/checkpoint/find.h"
+#include "launch/checkpoint/format/step_folder.h"
+#include "launch/checkpoint/model_json.h"
+#include "launch/checkpoint/save/save.h"
+#include "launch/huggingface/import/foreign_json.h"
+#include "launch/huggingface/import/foreign_weights.h"
+#include "launch/huggingface/import/import_model.h"
+#include "launch/huggingface/tensor_names.h"
+#include "launch/support/files/mapped_file.h"
+#include "launch/support/files/new_folders.h"
+#include "launch/train/start/run_lock.h"
+#include "models/model.h"
+#include "parallel/communicators/communicator.h"
+#include "parallel/layers/low_rank_adapter.h"
+
+namespace tessera {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kAdapterSettings = "adapter_config.json";
+constexpr const char* kAdapterWeights = "adapter_model.safetensors";
+constexpr int64_t kMaxAdapterRank = 10'000;  // as model.lora_rank
+
+struct AdapterSettings {
+  int64_t rank;
+  double scale;
+};
+
+AdapterSettings read_adapter_settings(const fs::path& path) {
+  const Json json = read_small_json(path);
+  const ForeignJson reader(json, path.string());
+  reader.require_text("peft_type", {"LORA"});
+  reader.require_text("bias", {"none"});
+  for (const char* flag : {"use_dora", "lora_bias", "use_qalora"}) {
+    reader.require_flag(flag, false, "Tessera's adapters are plain LoRA");
+  }
+  for (const char* key : {"rank_pattern", "alpha_pattern", "modules_to_save",
+                          "trainable_token_indices", "layer_replication", "target_parameters"}) {
+    reader.require_empty(key, "Tessera imports adapters alone, which all have one rank and scale");
+  }
+  const int64_t rank = reader.count({"r"}, 0);
+  require(0 < rank && rank <= kMaxAdapterRank, "{}: \"r\" is {}, but must be from 1 to {}",
+          path.string(), rank, kMaxAdapterRank);
+  const double alpha = reader.number("lora_alpha", 8.0);
+  const auto r = static_cast<double>(rank);
+  return {rank, alpha / (reader.flag("use_rslora", false) ? std::sqrt(r) : r)};
+}
+
+/// One of their layers within a layer of ours.
+struct AdapterPart {
+  std::string a, b;    ///< names in the file; empty if it has no adapter
+  int64_t rows = 0;    ///< of B
+  int64_t column = 0;  ///< where its columns of our B, and its rows of our A, begin
+};
+
+/// A layer of ours and the adapters of its parts.
+struct AdaptedLayer {
+  std::string name;
+  const TensorName* weight;
+  std::vector<AdapterPart> parts;
+  int64_t rank = 0;
+};
+
+class ForeignAdapters {
+ public:
+  ForeignAdapters(const ForeignWeights& weights, const std::vector<TensorName>& names,
+                  const AdapterSettings& settings, const std::string& file)
+      : weights_(weights), settings_(settings) {
+    for (const TensorName& name : names) add(name);
+    std::vector<std::string> unknown;
+    for (const auto& [name, place] : weights.tensors()) {
+      if (used_.count(name) == 0 && unknown.size() < 5) unknown.push_back(quote(name));
+    }
+    require(unknown.empty(), "{} has {}, for which the base model has no place", file,
+            fmt::join(unknown, ", "));
+    require(!layers_.empty(), "{} has no adapters", file);
+    for (const AdaptedLayer& layer : layers_) rank_ = std::max(rank_, layer.rank);
+    require(rank_ <= kMaxAdapterRank,
+            "{}: joint layers would have rank {}, but at most {} is allowed", file, rank_,
+            kMaxAdapterRank);
+  }
+
+  const std::vector<AdaptedLayer>& layers() const { return layers_; }
+  int64_t rank() const { return rank_; }
+
+  Tensor a_of(const AdaptedLayer& layer) {
+    const int64_t in = layer.weight->shape[-1];
+    made_ = OwnedTensor({rank_, in}, DType::f32);
+    fill(made_.tensor, 0.0);
+    for (const AdapterPart& part : layer.parts) {
+      if (part.a.empty()) continue;
+      weights_.read(part.a,
+                    made_.tensor.slice(part.column, part.column + settings_.rank).span<float>());
+    }
+    return made_.tensor;
+  }
+
+  Tensor b_of(const AdaptedLayer& layer) {
+    const TensorName& weight = *layer.weight;
+    Shape shape = weight.shape;
+    shape.set(-1, rank_);
+    made_ = OwnedTensor(shape, DType::f32);
+    fill(made_.tensor, 0.0);
+    const int64_t all_rows = made_.tensor.numel() / rank_, group = all_rows / weight.groups;
+    int64_t first = 0;  // row of this part within each group
+    for (const AdapterPart& part : layer.parts) {
+      const int64_t rows = part.rows / weight.groups;
+      if (!part.b.empty()) {
+        const OwnedTensor b({part.rows, settings_.rank}, DType::f32);
+        weights_.read(part.b, b.tensor.span<float>());
+        for (int64_t row = 0; row < part.rows; ++row) {
+          const int64_t to = row / rows * group + first + row % rows;
+          std::copy_n(b.tensor.data<float>() + row * settings_.rank, settings_.rank,
+                      made_.tensor.data<float>() + to * rank_ + part.column);
+        }
+      }
+      first += rows;
+    }
+    return made_.tensor;
+  }
+
+ private:
+  void add(const TensorName& name) {
+    if (!name.ours.ends_with(".weight")) return;
+    AdaptedLayer layer{layer_name(name.ours), &name, {}};
+    bool any = false;
+    for (const TheirTensor& theirs : name.theirs) {
+      const std::string module = "base_model.model." + layer_name(theirs.name);
+      AdapterPart part;
+      part.rows = theirs.shape[name.transposed ? 1 : 0];
+      const std::string a = module + ".lora_A.weight", b = module + ".lora_B.weight";
+      const auto& tensors = weights_.tensors();
+      if (tensors.count(a) + tensors.count(b) > 0) {
+        require_shape_of(a, {settings_.rank, name.shape[-1]});
+        require_shape_of(b, {part.rows, settings_.rank});
+        part.a = a;
+        part.b = b;
+        used_.insert({a, b});
+        any = true;
+      }
+      layer.parts.push_back(part);
+    }
+    if (!any) return;
+    require(name.ours.find("blocks.") != std::string::npos,
+            "the adapter of {} is of a layer outside the blocks, which has none in Tessera",
+            quote(layer_name(name.theirs[0].name)));
+    place_columns(layer);
+    layers_.push_back(layer);
+  }
+
+  /// Parts with the same A share columns.
+  void place_columns(AdaptedLayer& layer) const {
+    std::vector<const AdapterPart*> different;
+    for (AdapterPart& part : layer.parts) {
+      if (part.a.empty()) continue;
+      const auto same = std::ranges::find_if(
+          different, [&](const AdapterPart* before) { return weights_.same(before->a, part.a); });
+      part.column = same != different.end() ? (*same)->column : layer.rank;
+      if (same != different.end()) continue;
+      different.push_back(&part);
+      layer.rank += settings_.rank;
+    }
+  }
+
+  void require_shape_of(const std::string& name, const Shape& shape) const {
+    const auto found = weights_.tensors().find(name);
+    require(found != weights_.tensors().end(), "the adapter lacks {}", quote(name));
+    require(found->second.shape() == shape,
+            "{}: {} has shape {}, but the base model and \"r\" need {}", found->second.file->path(),
+            quote(name), to_string(found->second.shape()), to_string(shape));
+    weights_.require_float(name);
+  }
+
+  const ForeignWeights& weights_;
+  AdapterSettings settings_;
+  std::vector<AdaptedLayer> layers_;
+  std::set<std::string> used_;
+  int64_t rank_ = 0;
+  OwnedTensor made_;
+};
+
+/// The names of the layers, or `*` if these are all that an adapter of that pattern would have.
+std::vector<std::string> adapter_targets(const ModelConfig& base, int64_t rank,
+                                         const std::vector<AdaptedLayer>& layers) {
+  ModelConfig all = base;
+  all.lora_rank = rank;
+  ParameterStore store;
+  const auto world = make_self_communicator();
+  const Model model(all, store, *world);
+  int64_t matrices = 0;
+  for (const Parameter& parameter : store.parameters()) {
+    matrices += is_of_low_rank_adapter(parameter.name) ? 1 : 0;
+  }
+  if (matrices == 2 * std::ssize(layers)) return {"*"};
+  std::vector<std::string> names;
+  for (const AdaptedLayer& layer : layers) names.push_back(layer.name);
+  return names;
+}
+
+}  // namespace
+
+bool is_adapter_folder(const fs::path& folder) { return fs::exists(folder / kAdapterSettings); }
+
+AdapterImportReport import_adapter(const AdapterImportOptions& options) {
+  const AdapterSettings settings = read_adapter_settings(options.from / kAdapterSettings);
+  const fs::path file = options.from / kAdapterWeights;
+  require(fs::exists(file), "{} has no {}: save the adapter with safe_serialization=True",
+          options.from.string(), kAdapterWeights);
+  const ForeignWeights weights = ForeignWeights::in_file(file);
+  Checkpoint base = Checkpoint::open(resolve_checkpoint(options.base));
+  ModelConfig model = model_from_json(base.manifest().model);
+  require(model.lora_rank == 0,
+          "the base model {} has adapters: export it, which merges them, and import it first",
+          base.path().string());
+  const std::vector<TensorName> names = tensor_names(model);
+  ForeignAdapters adapters(weights, names, settings, file.string());
+
+  model.lora_targets = adapter_targets(model, adapters.rank(), adapters.layers());
+  model.lora_rank = adapters.rank();
+  model.lora_alpha = settings.scale * static_cast<double>(adapters.rank());
+  const NewFolders folders(checkpoints_folder(options.to));
+  const RunLock lock(options.to.string());
+  require_no_checkpoints(options.to);
+  SaveRequest request;
+  request.run_dir = options.to;
+  request.in_a_run = false;
+  request.model = architecture_json(model);
+  request.extra = {{"imported_from", options.from.string()}};
+  for (const char* key : {"tokenizer", "labels"}) {
+    const Json& extra = base.manifest().extra;
+    if (extra.contains(key)) request.extra[key] = extra[key];
+  }
+  for (const auto& [name, stored] : base.manifest().attachments) {
+    request.attachments[name] = base.attachment(name);
+  }
+  OwnedTensor weight;
+  const auto hold = [&](const std::string& name, const Shape& shape, std::function<Tensor()> make) {
+    request.tensors.push_back({name, kModelKind, shape, box_of({}, shape),
+                               Tensor(nullptr, shape, DType::f32, kMeta), std::move(make)});
+  };
+  for (const auto& [name, stored] : base.manifest().tensors) {
+    if (stored.kind != kModelKind) continue;
+    hold(name, stored.shape, [&, name = name, shape = stored.shape] {
+      weight = {};  // freed before the next is allocated
+      weight = OwnedTensor(shape, DType::f32);
+      base.read(name, shape, {}, weight.tensor);
+      return weight.tensor;
+    });
+  }
+  for (const AdaptedLayer& layer : adapters.layers()) {
+    const LowRankNames own = low_rank_names(layer.name);
+    Shape b_shape = layer.weight->shape;
+    b_shape.set(-1, adapters.rank());
+    hold(own.a, {adapters.rank(), layer.weight->shape[-1]}, [&] { return adapters.a_of(layer); });
+    hold(own.b, b_shape, [&] { return adapters.b_of(layer); });
+  }
+  const auto world = make_self_communicator();
+  const SavedCheckpoint saved = save_checkpoint(request, *world);
+  return {saved.path, adapters.rank(), std::ssize(adapters.layers())};
+}
+
+}  // namespace tessera

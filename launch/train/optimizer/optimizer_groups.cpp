@@ -1,0 +1,150 @@
+#include "launch/train/optimizer/optimizer_groups.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <string_view>
+
+#include "core/error.h"
+#include "core/name_pattern.h"
+#include "launch/support/text/json.h"
+#include "launch/train/run_layout.h"
+#include "parallel/layers/low_rank_adapter.h"
+
+namespace tessera {
+namespace {
+
+/// A block's place in its stack.
+struct BlockName {
+  std::string_view stack;  ///< "blocks." or "decoder.blocks."
+  int64_t number;
+};
+
+std::optional<BlockName> block_of(std::string_view parameter) {
+  constexpr std::string_view kBlocks = "blocks.";
+  const size_t at = parameter.find(kBlocks);
+  if (at == std::string_view::npos) return std::nullopt;
+  BlockName block{parameter.substr(0, at + kBlocks.size()), 0};
+  const std::string_view rest = parameter.substr(block.stack.size());
+  if (std::from_chars(rest.data(), rest.data() + rest.size(), block.number).ec != std::errc()) {
+    return std::nullopt;
+  }
+  return block;
+}
+
+bool is_of_embeddings(std::string_view parameter) {
+  return parameter.find("embedding.") != std::string_view::npos;
+}
+
+/// How many layers of a model are above each parameter's, as in Clark et al., "ELECTRA" (2020):
+/// none are above the heads and the final norm, all are above the embeddings.
+class LayerDepth {
+ public:
+  explicit LayerDepth(const ParameterStore& store) {
+    for (const Parameter& parameter : store.parameters()) {
+      const auto block = block_of(parameter.name);
+      if (!block) continue;
+      int64_t& count = blocks_[std::string(block->stack)];
+      count = std::max(count, block->number + 1);
+      most_ = std::max(most_, count);
+    }
+  }
+
+  int64_t operator()(const std::string& parameter) const {
+    if (const auto block = block_of(parameter)) {
+      return blocks_.at(std::string(block->stack)) - block->number;
+    }
+    return is_of_embeddings(parameter) ? most_ + 1 : 0;
+  }
+
+ private:
+  std::map<std::string, int64_t> blocks_;  // per stack
+  int64_t most_ = 0;
+};
+
+void check_pattern(const std::string& key, const std::string& pattern,
+                   const ParameterStore& store) {
+  if (matches_parameter(pattern, store)) return;
+  const auto& parameters = store.parameters();
+  std::vector<std::string> some;
+  for (const Parameter& parameter : parameters) {
+    if (some.size() < 8) some.push_back(parameter.name);
+  }
+  fail(
+      "{} has the pattern {}, but no parameter has such a name. * stands for any text. The model "
+      "has {} parameters: {}{}",
+      key, quote(pattern), parameters.size(), fmt::join(some, ", "),
+      parameters.size() > some.size() ? ", ..." : "");
+}
+
+void check_adapters(const RunConfig& config, const ParameterStore& store) {
+  if (config.model.lora_rank == 0) return;
+  for (const std::string& pattern : config.model.lora_targets) {
+    require(matches_adapted_layer(pattern, store),
+            "model.lora_targets has the pattern {}, but no linear layer within the blocks has such "
+            "a name, such as blocks.0.attention.qkv or blocks.0.mlp.down: `tessera inspect` of a "
+            "checkpoint lists them",
+            quote(pattern));
+  }
+}
+
+}  // namespace
+
+bool matches_parameter(const std::string& pattern, const ParameterStore& store) {
+  return std::ranges::any_of(store.parameters(),
+                             [&](const Parameter& p) { return matches(pattern, p.name); });
+}
+
+bool matches_adapted_layer(const std::string& pattern, const ParameterStore& store) {
+  return std::ranges::any_of(store.parameters(), [&](const Parameter& p) {
+    return is_of_low_rank_adapter(p.name) && matches(pattern, p.name.substr(0, p.name.rfind('.')));
+  });
+}
+
+bool is_frozen(const RunConfig& config, const std::string& parameter) {
+  if (matches_any(config.optimizer.frozen, parameter)) return true;
+  if (config.model.lora_rank == 0 || is_of_low_rank_adapter(parameter)) return false;
+  const bool classifies =
+      config.model.head == Head::classification || config.model.head == Head::token_classification;
+  return !classifies || !(parameter.starts_with("classifier.") || parameter.starts_with("pooler."));
+}
+
+OptimizerGroups optimizer_groups(const OptimizerSection& settings, const ParameterStore& store) {
+  const LayerDepth depth(store);
+  OptimizerGroups result;
+  for (const Parameter& parameter : store.parameters()) {
+    OptimizerGroup group;
+    group.weight_decay = parameter.decay ? settings.weight_decay : 0.0;
+    for (const auto& [pattern, factor] : settings.lr_scales) {
+      if (matches(pattern, parameter.name)) group.lr_factor = factor;
+    }
+    group.lr_factor *=
+        std::pow(settings.layer_lr_decay, static_cast<double>(depth(parameter.name)));
+    auto found = std::ranges::find(result.groups, group);
+    if (found == result.groups.end()) found = result.groups.insert(found, group);
+    result.group_of.push_back(static_cast<int>(found - result.groups.begin()));
+  }
+  return result;
+}
+
+void allocate_for_training(const RunConfig& config, const ParallelGroups& groups, Device device,
+                           ParameterStore& store) {
+  for (const std::string& pattern : config.optimizer.frozen) {
+    check_pattern("optimizer.frozen", pattern, store);
+  }
+  for (const auto& scale : config.optimizer.lr_scales) {
+    check_pattern("optimizer.lr_scales", scale.first, store);
+  }
+  check_adapters(config, store);
+  store.freeze([&](const Parameter& parameter) { return is_frozen(config, parameter.name); });
+  require(std::ranges::any_of(store.parameters(), [](const Parameter& p) { return !p.frozen; }),
+          "optimizer.frozen has all parameters: leave some to train");
+  store.allocate(device, config.run.precision, StoreFor::training,
+                 optimizer_sharding(config, groups));
+}
+
+}  // namespace tessera

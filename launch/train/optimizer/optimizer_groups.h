@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/parameters/parameter.h"
+#include "launch/config/run_config.h"
+#include "parallel/process_grid.h"
+
+namespace tessera {
+
+/// Whether training leaves a parameter as it is: optimizer.frozen has it, or the model has low-rank
+/// adapters and it is neither theirs nor part of a head that classifies.
+bool is_frozen(const RunConfig& config, const std::string& parameter);
+
+/// Whether a pattern matches the name of a parameter, or of a layer that has a low-rank adapter.
+bool matches_parameter(const std::string& pattern, const ParameterStore& store);
+bool matches_adapted_layer(const std::string& pattern, const ParameterStore& store);
+
+/// The settings that the optimizer shares among some parameters.
+struct OptimizerGroup {
+  double lr_factor = 1.0;
+  double weight_decay = 0.0;
+
+  bool operator==(const OptimizerGroup&) const = default;
+};
+
+/// The groups of all parameters.
+struct OptimizerGroups {
+  std::vector<OptimizerGroup> groups;
+  std::vector<int> group_of;  ///< indices into `groups`, in the order of the store
+};
+
+/// Applies optimizer.weight_decay, lr_scales and layer_lr_decay. A layer's number is in its name,
+/// "blocks.3" or "decoder.blocks.3".
+OptimizerGroups optimizer_groups(const OptimizerSection& settings, const ParameterStore& store);
+
+/// Freezes and allocates the parameters of a model for training on this rank. Throws if a pattern
+/// of the configuration matches no name, or if nothing is left to train.
+void allocate_for_training(const RunConfig& config, const ParallelGroups& groups, Device device,
+                           ParameterStore& store);
+
+}  // namespace tessera

@@ -1,0 +1,87 @@
+#include "parallel/layers/low_rank_adapter.h"
+
+#include <cmath>
+
+#include "core/ops/elementwise.h"
+#include "core/ops/matmul.h"
+#include "parallel/layers/linear_gradients.h"
+
+namespace tessera {
+namespace {
+
+constexpr const char* kA = ".lora_a";
+constexpr const char* kB = ".lora_b";
+
+/// A starts with the variance of PEFT's, that of a uniform distribution within ± 1 / sqrt(in).
+Init initial_a(int64_t in_features) {
+  return Init::normal(1.0f / std::sqrt(3.0f * static_cast<float>(in_features)));
+}
+
+}  // namespace
+
+LowRankNames low_rank_names(const std::string& layer) { return {layer + kA, layer + kB}; }
+
+bool is_of_low_rank_adapter(const std::string& parameter) {
+  return parameter.ends_with(kA) || parameter.ends_with(kB);
+}
+
+LowRankAdapter::LowRankAdapter(ParameterStore& store, const std::string& layer,
+                               const ParameterSpec& weight, const LowRank& settings)
+    : scale_(settings.scale) {
+  const Shape& shape = weight.global_shape;
+  const int in_dim = shape.rank() - 1;
+  const bool splits_input = weight.shard.dim == in_dim;
+  const LowRankNames names = low_rank_names(layer);
+  ParameterSpec a{names.a,
+                  {settings.rank, shape[in_dim]},
+                  {},
+                  initial_a(shape[in_dim]),
+                  /*decay=*/true};
+  ParameterSpec b{names.b, shape, {}, Init::zeros(), /*decay=*/true};
+  b.global_shape.set(in_dim, settings.rank);
+  ParameterSpec& sharded = splits_input ? a : b;
+  sharded.shard = weight.shard;
+  if (splits_input) sharded.shard.dim = 1;
+  sharded.slot_extent = weight.slot_extent;
+  (splits_input ? b : a).gradient_sum = GradientSum::local_heads;
+  a_ = &store.declare(a);
+  b_ = &store.declare(b);
+}
+
+Tensor LowRankAdapter::b_matrix() const {
+  return b_->value.view({rows_of(b_->value), b_->value.dim(-1)});
+}
+
+/// scale × x Aᵀ (rows, rank) in ctx.arena.
+Tensor LowRankAdapter::reduced(const StepContext& ctx, const Tensor& x) const {
+  const Tensor h = ctx.arena.allocate({rows_of(x), a_->value.dim(0)}, x.dtype());
+  linear_forward(x, a_->value, {}, h);
+  scale(h, scale_, h);
+  return h;
+}
+
+void LowRankAdapter::forward(const StepContext& ctx, const Tensor& x, const Tensor& y) const {
+  const Arena::Scope scope(ctx.arena);
+  const Tensor addend = ctx.arena.allocate(y.shape(), y.dtype());
+  linear_forward(reduced(ctx, x), b_matrix(), {}, addend);
+  add(y, addend, y);
+}
+
+void LowRankAdapter::backward(const StepContext& ctx, const Tensor& dy, const Tensor& x,
+                              const Tensor& dx) const {
+  const Arena::Scope scope(ctx.arena);
+  const Tensor h = reduced(ctx, x);
+  const Tensor rows = dy.view({rows_of(dy), dy.dim(-1)});
+  add_linear_gradients(rows, h, *b_, nullptr);
+  const Tensor dh = h;  // no longer needed
+  linear_backward_input(rows, b_matrix(), dh);
+  scale(dh, scale_, dh);
+  add_linear_gradients(dh, x.view({rows_of(x), x.dim(-1)}), *a_, nullptr);
+  const Tensor addend = ctx.arena.allocate(dx.shape(), dx.dtype());
+  linear_backward_input(dh, a_->value, addend);
+  add(dx, addend, dx);
+  ctx.gradient_is_final(*b_);
+  ctx.gradient_is_final(*a_);
+}
+
+}  // namespace tessera
