@@ -1,6 +1,7 @@
 #include "models/transformer.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/error.h"
 #include "core/ops/dropout.h"
@@ -180,8 +181,18 @@ Tensor Transformer::extend(const StepContext& ctx, const Tensor& x, KeyValueCach
   Views seen = views(ctx, {}, positions);
   seen.local.source = seen.global.source = source;
   Tensor y = x;
+  if (ctx.recompute != Recompute::block) {
+    for (size_t i = 0; i < blocks_.size(); ++i) {
+      y = blocks_[i].extend(ctx, y, cache, view_of(seen, i));
+    }
+    return last_norm(ctx, y);
+  }
+  const std::array<Tensor, 2> outputs = {ctx.arena.allocate(x.shape(), x.dtype()),
+                                         ctx.arena.allocate(x.shape(), x.dtype())};
   for (size_t i = 0; i < blocks_.size(); ++i) {
-    y = blocks_[i].extend(ctx, y, cache, view_of(seen, i));
+    const Arena::Scope scope(ctx.arena);
+    copy(blocks_[i].extend(ctx, y, cache, view_of(seen, i)), outputs[i % 2]);
+    y = outputs[i % 2];
   }
   return last_norm(ctx, y);
 }

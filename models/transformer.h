@@ -38,7 +38,8 @@ class Transformer {
   /// Replaces the gradient of the output by that of x. Shaped like x.
   void backward(const StepContext& ctx, Tensor gradient);
 
-  /// For generation; see SelfAttention::extend. Does not advance the cache.
+  /// For generation; see SelfAttention::extend. Does not advance the cache. With Recompute::block,
+  /// the arena has the activations of one block at a time.
   Tensor extend(const StepContext& ctx, const Tensor& x, KeyValueCache& cache,
                 const Tensor& positions, const EncodedSource* source = nullptr);
 

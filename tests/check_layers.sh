@@ -26,7 +26,7 @@ in_order() {
 }
 
 in_order '' core parallel models launch tests
-in_order launch/ support tokenizers config data checkpoint metrics logging devices train huggingface tools cli
+in_order launch/ support tokenizers config data checkpoint metrics logging devices generation train huggingface tools cli
 
 forbid models/layers 'models/(model|transformer)\.h' '^$' 'models/layers includes what is built of its layers'
 

@@ -11,10 +11,10 @@
 #include "launch/cli/support/process.h"
 #include "launch/data/datasets/text_pairs.h"
 #include "launch/data/images/image_dataset.h"
+#include "launch/generation/target_generation.h"
 #include "launch/support/files/publish_file.h"
 #include "launch/tools/attention/attention_page.h"
 #include "launch/tools/attention/record_attention.h"
-#include "launch/tools/generate/target_generation.h"
 #include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
 

@@ -24,8 +24,8 @@
 #include "launch/support/files/file_pieces.h"
 #include "launch/support/text/terminal.h"
 #include "launch/support/text/terminal_text.h"
-#include "launch/tools/generate/continuation.h"
-#include "launch/tools/generate/target_generation.h"
+#include "launch/tools/generate/continuation_prediction.h"
+#include "launch/tools/generate/target_prediction.h"
 #include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
 

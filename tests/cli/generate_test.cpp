@@ -3,7 +3,7 @@
 
 #include <sstream>
 
-#include "launch/tools/generate/stop_strings.h"
+#include "launch/generation/stop_strings.h"
 #include "tests/cli/small_run.h"
 
 namespace tessera::test {

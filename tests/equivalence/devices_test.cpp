@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "launch/checkpoint/find.h"
+#include "launch/generation/continuation.h"
 #include "launch/tokenizers/id_tokenizer.h"
-#include "launch/tools/generate/continuation.h"
 #include "tests/support/runs/device_ranks.h"
 #include "tests/support/runs/small_runs.h"
 #include "tests/support/runs/training_world.h"

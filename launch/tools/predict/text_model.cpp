@@ -63,23 +63,6 @@ TextModel::TextModel(Checkpoint& checkpoint, Communicator& tp, Device device, in
   load_weights(checkpoint, store_);
 }
 
-TextModel::Prepared TextModel::prepare(std::span<const Sample> texts, const Ask& largest) {
-  const MemoryUse use("", kSplitAdvice);
-  buffers_.clear();
-  for (const Sample& text : texts) {
-    require(std::ssize(text.tokens) <= config_.seq_length,
-            "the text has {} tokens, including special tokens, but the model supports at most {} "
-            "(model.seq_length): shorten it",
-            text.tokens.size(), config_.seq_length);
-    buffers_.append(text, config_.vocab_size, "the text", 0);
-  }
-  const TokenBatch batch = buffers_.batch();
-
-  Arena& arena =
-      reserve([&](Model& model, const StepContext& ctx) { largest(model, ctx, on_meta(batch)); });
-  return {*model_, arena, device_batch_.upload(buffers_)};
-}
-
 Arena& TextModel::reserve(const Passes& largest) {
   const MemoryUse use("", kSplitAdvice);
   ParameterStore dry_store;
@@ -97,8 +80,18 @@ Arena& TextModel::reserve(const Passes& largest) {
 
 Tensor TextModel::run(std::span<const Sample> texts, const Ask& ask) {
   const MemoryUse use("", kSplitAdvice);
-  const Prepared prepared = prepare(texts, ask);
-  const Tensor answer = ask(prepared.model, StepContext{prepared.arena}, prepared.batch);
+  buffers_.clear();
+  for (const Sample& text : texts) {
+    require(std::ssize(text.tokens) <= config_.seq_length,
+            "the text has {} tokens, including special tokens, but the model supports at most {} "
+            "(model.seq_length): shorten it",
+            text.tokens.size(), config_.seq_length);
+    buffers_.append(text, config_.vocab_size, "the text", 0);
+  }
+  const TokenBatch batch = buffers_.batch();
+  Arena& arena =
+      reserve([&](Model& model, const StepContext& ctx) { ask(model, ctx, on_meta(batch)); });
+  const Tensor answer = ask(*model_, StepContext{arena}, device_batch_.upload(buffers_));
   if (answer.device().is_cpu()) return answer;
   answer_ = OwnedTensor(answer.shape(), answer.dtype());
   copy(answer, answer_.tensor);

@@ -9,18 +9,15 @@
 #include "launch/checkpoint/checkpoint.h"
 #include "launch/data/loading/batch_buffers.h"
 #include "launch/data/loading/device_batch.h"
+#include "launch/generation/generation_model.h"
 #include "models/model.h"
 
 namespace tessera {
 
-/// Advice when a GPU runs out of memory, for MemoryUse.
-inline constexpr std::string_view kSplitAdvice =
-    "start more ranks with mpirun, which split the model";
-
 /// A model from a checkpoint of any layout, in fp32, that is queried with a few texts at a time,
 /// with its heads split over the ranks of `tp`. All functions except getters are collective over
 /// `tp`.
-class TextModel {
+class TextModel final : public GenerationModel {
  public:
   /// For up to `rows` texts at once. Throws if the checkpoint's model cannot be split over `tp`'s
   /// ranks.
@@ -35,27 +32,13 @@ class TextModel {
   Tensor run(std::span<const Sample> texts, const Ask& ask);
   Tensor run(const Sample& text, const Ask& ask) { return run({&text, 1}, ask); }
 
-  /// The model, a batch on its device, and memory for passes that need each other's results. Valid
-  /// until the next call.
-  struct Prepared {
-    Model& model;
-    Arena& arena;
-    TokenBatch batch;
-  };
-  /// Calls `largest` on the meta device, which runs the passes with the most memory. Throws as
-  /// run() does.
-  Prepared prepare(std::span<const Sample> texts, const Ask& largest);
-
-  /// Calls `largest` on the meta device, which runs passes of the caller's own with the most
-  /// memory. Returns that much memory, empty, until the next call.
-  using Passes = std::function<void(Model& model, const StepContext& ctx)>;
-  Arena& reserve(const Passes& largest);
-  Model& model() const { return *model_; }
+  /// Calls `largest` on the meta device. The memory grows to what it needs.
+  Arena& reserve(const Passes& largest) override;
+  Model& model() const override { return *model_; }
+  Communicator& tp() const override { return tp_; }
   Device device() const { return store_.device(); }
 
   int64_t rows() const { return buffers_.sequences(); }
-  const ModelConfig& config() const { return config_; }
-  Communicator& tp() const { return tp_; }
 
  private:
   ModelConfig config_;

@@ -16,6 +16,12 @@ KeyValueCache::KeyValueCache(int64_t num_layers, const Shape& shape, DType dtype
   }
 }
 
+size_t KeyValueCache::bytes() const {
+  size_t sum = 0;
+  for (const Layer& layer : layers_) sum += layer.keys.tensor.bytes() + layer.values.tensor.bytes();
+  return sum;
+}
+
 void KeyValueCache::store(int64_t layer, const Tensor& qkv) {
   store_key_values(qkv, length_, keys(layer), values(layer));
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -16,6 +17,8 @@ class KeyValueCache {
 
   int64_t length() const { return length_; }
   int64_t capacity() const { return capacity_; }
+  /// Bytes of all keys and values.
+  size_t bytes() const;
   void clear() { length_ = 0; }
   void advance(int64_t positions) { length_ += positions; }
 

@@ -15,4 +15,10 @@ EncodedSource SourceCache::encoded(const StepContext& ctx, int64_t length) const
   return source;
 }
 
+size_t SourceCache::bytes() const {
+  size_t sum = documents.tensor.bytes();
+  for (const OwnedTensor& layer : key_values) sum += layer.tensor.bytes();
+  return sum;
+}
+
 }  // namespace tessera

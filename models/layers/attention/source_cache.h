@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "core/memory.h"
@@ -14,6 +15,8 @@ struct SourceCache {
   OwnedTensor documents;                ///< (S + 1), as SourceTokens::documents
 
   int64_t sources() const { return documents.tensor.numel() - 1; }
+  /// Bytes of all tensors.
+  size_t bytes() const;
 
   /// Views of these for a pass over `length` new tokens of each source, whose boundaries are
   /// allocated in ctx.arena.

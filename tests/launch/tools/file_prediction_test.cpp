@@ -12,7 +12,7 @@
 #include "launch/data/training_data.h"
 #include "launch/support/text/json.h"
 #include "launch/tokenizers/id_tokenizer.h"
-#include "launch/tools/generate/continuation.h"
+#include "launch/tools/generate/continuation_prediction.h"
 #include "launch/tools/predict/predict.h"
 #include "launch/tools/predict/text_sample.h"
 #include "launch/train/trainer.h"

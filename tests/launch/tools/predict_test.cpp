@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "launch/data/training_data.h"
+#include "launch/generation/continuation.h"
 #include "launch/tokenizers/id_tokenizer.h"
-#include "launch/tools/generate/continuation.h"
 #include "launch/train/trainer.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "parallel/process_grid.h"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "launch/generation/stop_strings.h"
 #include "launch/tokenizers/tokenizer.h"
-#include "launch/tools/generate/stop_strings.h"
 
 namespace tessera {
 

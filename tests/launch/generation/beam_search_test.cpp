@@ -1,4 +1,4 @@
-#include "launch/tools/generate/beam_search.h"
+#include "launch/generation/beam_search.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "launch/tools/generate/repetition_penalty.h"
+#include "launch/generation/repetition_penalty.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "launch/tools/generate/sampler.h"
+#include "launch/generation/sampler.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "launch/data/datasets/chat_template.h"
-#include "launch/tools/generate/sampled_text.h"
-#include "launch/tools/predict/file_prediction.h"
-#include "launch/tools/predict/text_model.h"
+#include "launch/generation/generation_model.h"
+#include "launch/generation/sampled_text.h"
+#include "launch/tokenizers/tokenizer.h"
 
 namespace tessera {
 
@@ -41,26 +41,11 @@ std::vector<int32_t> encode_prompt_ids(const ModelConfig& config, const Tokenize
 /// seq_length tokens; when the context is full, the newest half, or as much as
 /// model.attention_prefix, becomes the new prompt. A text does not depend on the others, except for
 /// rounding. Collective over model.tp().
-void continue_texts(TextModel& model, std::span<SampledText> texts, const OnToken& on_token = {});
+void continue_texts(GenerationModel& model, std::span<SampledText> texts,
+                    const OnToken& on_token = {});
 
-/// How the prompts of a file are continued.
-struct ContinuationOptions {
-  SamplingOptions sampling;
-  TextEnds ends;
-  std::optional<Chat> chat = {};  ///< prompts are messages of a user
-
-  TextStart start() const { return chat ? TextStart::alone : TextStart::after_prompt; }
-};
-
-/// The continuations of the prompts of a file: the lines of a .txt file, or the column or field
-/// `prompt` of a .tsv or .jsonl file. Prompts of similar length are computed together. Throws,
-/// naming file and line, for a prompt that cannot be encoded.
-///
-///     tsv    the header "generated_text" and a line per prompt, with spaces for tabs and line ends
-///     jsonl  {"generated_text": "..."}
-std::unique_ptr<const FilePrediction> continuation_prediction(const ModelConfig& config,
-                                                              const Tokenizer& tokenizer,
-                                                              const ContinuationOptions& options,
-                                                              const FilePredictionOptions& file);
+/// Runs on the meta device the passes that continue any one text, those with the most memory.
+/// Returns the bytes that they need on the device besides the arena.
+size_t dry_continuation(Model& model, Arena& arena);
 
 }  // namespace tessera

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "launch/tools/generate/generated_text.h"
-#include "launch/tools/generate/sampler.h"
-#include "launch/tools/generate/stop_strings.h"
+#include "launch/generation/generated_text.h"
+#include "launch/generation/sampler.h"
+#include "launch/generation/stop_strings.h"
 
 namespace tessera {
 

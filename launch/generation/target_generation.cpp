@@ -1,7 +1,6 @@
-#include "launch/tools/generate/target_generation.h"
+#include "launch/generation/target_generation.h"
 
 #include <algorithm>
-#include <array>
 #include <deque>
 #include <optional>
 #include <utility>
@@ -9,6 +8,8 @@
 #include "core/error.h"
 #include "core/ops/elementwise.h"
 #include "launch/data/datasets/text_pairs.h"
+#include "launch/data/loading/batch_buffers.h"
+#include "launch/data/loading/device_batch.h"
 #include "models/architecture.h"
 #include "models/layers/attention/key_value_cache.h"
 #include "models/layers/attention/source_cache.h"
@@ -72,22 +73,62 @@ class OpenTarget {
   std::optional<SampledText> sampled_;
 };
 
-/// Runs the passes of generation with the most memory.
-Tensor largest_passes(Model& model, const StepContext& ctx, const TokenBatch& batch,
-                      int64_t beams) {
-  const SourceCache source = model.encode(ctx, batch.source);
-  ctx.arena.reset();
-  const int64_t rows = batch.num_documents() * beams;
+/// Source texts in host memory and on the device of a model.
+class SourceBatch {
+ public:
+  SourceBatch(const ModelConfig& config, std::span<const Sample> sources)
+      : shape_(shape_of(config, std::ssize(sources))), buffers_(shape_) {
+    for (const Sample& source : sources) {
+      buffers_.append(source, config.vocab_size, "the text", 0);
+    }
+  }
+
+  static BatchShape shape_of(const ModelConfig& config, int64_t sources) {
+    BatchShape shape{sources, 1};  // the first token of each target
+    shape.source_length = traits_of(config).source_length;
+    return shape;
+  }
+
+  SourceTokens on_meta() const {
+    TokenBatch batch = buffers_.batch();
+    for (Tensor* tensor : tensors_of(batch)) {
+      *tensor = Tensor(nullptr, tensor->shape(), tensor->dtype(), kMeta);
+    }
+    return batch.source;
+  }
+
+  SourceTokens on_device(Device device) {
+    return device_.emplace(shape_, device).upload(buffers_).source;
+  }
+
+ private:
+  BatchShape shape_;
+  BatchBuffers buffers_;
+  std::optional<DeviceBatch> device_;
+};
+
+SourceCache encode(Model& model, Arena& arena, const SourceTokens& sources) {
+  arena.reset();
+  return model.encode(generation_context(arena, sources.num_tokens()), sources);
+}
+
+/// Runs the passes of generation with the most memory. Returns the bytes of the caches.
+size_t largest_passes(Model& model, Arena& arena, const SourceTokens& sources, int64_t rows) {
+  const SourceCache source = encode(model, arena, sources);
+  arena.reset();
   KeyValueCache cache = model.make_cache(rows);
   cache.advance(model.config().seq_length - 1);
-  return model.extend(ctx, Tensor(nullptr, {rows, 1}, DType::i32, kMeta), cache, &source);
+  const Tensor token(nullptr, {rows, 1}, DType::i32, kMeta);
+  model.extend(generation_context(arena, 1), token, cache, &source);
+  return cache.bytes() + source.bytes();
 }
 
 }  // namespace
 
-std::vector<Target> generate_targets(TextModel& model, const Tokenizer& tokenizer,
+std::vector<Target> generate_targets(GenerationModel& model, const Tokenizer& tokenizer,
                                      std::span<const Sample> sources, const TargetOptions& options,
                                      int64_t first, const OnToken& on_token) {
+  const MemoryUse use("", kSplitAdvice);
   const ModelConfig& config = model.config();
   const int64_t beams = options.beams.beams;
   // The decoder reads the first token and all of the text but its last token.
@@ -101,15 +142,15 @@ std::vector<Target> generate_targets(TextModel& model, const Tokenizer& tokenize
                          first + i, on_token);
   }
 
-  const TextModel::Prepared run =
-      model.prepare(sources, [&](Model& dry, const StepContext& ctx, const TokenBatch& batch) {
-        return largest_passes(dry, ctx, batch, beams);
-      });
-  const StepContext ctx{run.arena};
-  const SourceCache source = run.model.encode(ctx, run.batch.source);
   const int64_t rows = count * beams, vocab = config.vocab_size;
-  KeyValueCache cache = run.model.make_cache(rows);
-  const Device device = run.batch.tokens.device();
+  SourceBatch batch(config, sources);
+  Arena& arena = model.reserve([&](Model& dry, const StepContext& ctx) {
+    largest_passes(dry, ctx.arena, batch.on_meta(), rows);
+  });
+  const Device device = arena.device();
+  const SourceCache source = encode(model.model(), arena, batch.on_device(device));
+  KeyValueCache cache = model.model().make_cache(rows);
+  const StepContext ctx = generation_context(arena, 1);
   const OwnedTensor tokens({rows, 1}, DType::i32), logits({rows, vocab}, DType::f32);
   const OwnedTensor on_device({rows, 1}, DType::i32, device);
   std::vector<int32_t> parents(static_cast<size_t>(rows));
@@ -118,9 +159,9 @@ std::vector<Target> generate_targets(TextModel& model, const Tokenizer& tokenize
     next[static_cast<size_t>(row)] = sources[static_cast<size_t>(row / beams)].tokens[0];
   }
   while (!std::ranges::all_of(targets, &OpenTarget::done)) {
-    run.arena.reset();
+    arena.reset();
     copy(tokens.tensor, on_device.tensor);
-    copy(run.model.extend(ctx, on_device.tensor, cache, &source), logits.tensor);
+    copy(model.model().extend(ctx, on_device.tensor, cache, &source), logits.tensor);
     for (int64_t i = 0; i < count; ++i) {
       OpenTarget& target = targets[static_cast<size_t>(i)];
       const auto begin = static_cast<size_t>(i * beams), width = static_cast<size_t>(beams);
@@ -151,7 +192,7 @@ Sample source_sample(const ModelConfig& config, const Tokenizer& tokenizer, std:
   return sample;
 }
 
-Sample sample_with_written_target(TextModel& model, const Tokenizer& tokenizer,
+Sample sample_with_written_target(GenerationModel& model, const Tokenizer& tokenizer,
                                   std::string_view source, std::string_view where) {
   const ModelConfig& config = model.config();
   Sample sample = source_sample(config, tokenizer, source, false, where);
@@ -167,54 +208,10 @@ Sample sample_with_written_target(TextModel& model, const Tokenizer& tokenizer,
   return sample;
 }
 
-namespace {
-
-constexpr std::array<std::string_view, 2> kSourceNames = {"source", "target"};
-constexpr TextFields kSourceFields = {kSourceNames, 1, "source and target"};
-
-constexpr std::string_view kTargetName = "target";
-
-class TargetPrediction final : public FilePrediction {
- public:
-  TargetPrediction(const ModelConfig& config, const Tokenizer& tokenizer,
-                   const TargetOptions& options, const FilePredictionOptions& file)
-      : tokenizer_(tokenizer), options_(options), format_(file.format) {
-    const auto add = [&](std::string_view source, int64_t number) {
-      samples_.push_back(source_sample(config, tokenizer, source, file.truncate,
-                                       fmt::format("{}:{}", file.input, number)));
-    };
-    for_each_first_text(file.input, kSourceFields, add);
-    require(!samples_.empty(), "{}: there is no text", file.input);
-  }
-
-  int64_t size() const override { return std::ssize(samples_); }
-
-  std::string header() const override { return text_header(format_, kTargetName); }
-
-  std::string lines(TextModel& model, Range texts) const override {
-    const auto sources = std::span(samples_).subspan(static_cast<size_t>(texts.begin),
-                                                     static_cast<size_t>(texts.size()));
-    std::string all;
-    for (Target& target : generate_targets(model, tokenizer_, sources, options_, texts.begin)) {
-      all += text_line(format_, kTargetName, std::move(target.text));
-    }
-    return all;
-  }
-
- private:
-  const Tokenizer& tokenizer_;
-  TargetOptions options_;
-  PredictionFormat format_;
-  std::vector<Sample> samples_;
-};
-
-}  // namespace
-
-std::unique_ptr<const FilePrediction> target_prediction(const ModelConfig& config,
-                                                        const Tokenizer& tokenizer,
-                                                        const TargetOptions& options,
-                                                        const FilePredictionOptions& file) {
-  return std::make_unique<const TargetPrediction>(config, tokenizer, options, file);
+size_t dry_target(Model& model, Arena& arena) {
+  TokenBatch batch = full_batch_on_meta(SourceBatch::shape_of(model.config(), 1));
+  keep_documents(batch, 1);
+  return largest_passes(model, arena, batch.source, 1);
 }
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-#include "launch/tools/generate/sampled_text.h"
+#include "launch/generation/sampled_text.h"
 
 #include <algorithm>
 

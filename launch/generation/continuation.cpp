@@ -1,14 +1,11 @@
-#include "launch/tools/generate/continuation.h"
+#include "launch/generation/continuation.h"
 
 #include <algorithm>
-#include <array>
-#include <numeric>
 #include <optional>
 #include <utility>
 
 #include "core/error.h"
 #include "core/ops/elementwise.h"
-#include "launch/data/datasets/text_fields.h"
 #include "launch/tokenizers/id_tokenizer.h"
 #include "models/layers/attention/key_value_cache.h"
 #include "parallel/communicators/exchange.h"
@@ -48,13 +45,15 @@ size_t kept_tokens(const ModelConfig& config) {
 }
 
 /// Runs the passes with the most memory: the first one, of `first` tokens of each text, one after
-/// the context was full, if that may happen, and one of a single token.
-void largest_passes(Model& model, const StepContext& ctx, int64_t rows, size_t first, bool fills) {
+/// the context was full, if that may happen, and one of a single token. Returns the bytes of the
+/// cache.
+size_t largest_passes(Model& model, Arena& arena, int64_t rows, size_t first, bool fills) {
   const ModelConfig& config = model.config();
   KeyValueCache cache = model.make_cache(rows);
   const auto read = [&](int64_t count) {
-    ctx.arena.reset();
-    model.extend(ctx, Tensor(nullptr, {rows, count}, DType::i32, kMeta), cache);
+    arena.reset();
+    model.extend(generation_context(arena, count),
+                 Tensor(nullptr, {rows, count}, DType::i32, kMeta), cache);
   };
   read(static_cast<int64_t>(first));
   cache.clear();
@@ -62,13 +61,14 @@ void largest_passes(Model& model, const StepContext& ctx, int64_t rows, size_t f
   cache.clear();
   cache.advance(config.seq_length - 1);
   read(1);
+  return cache.bytes();
 }
 
 /// The passes of a model over several texts, which all have read the same number of tokens.
 class Passes {
  public:
   /// `texts` must outlive this.
-  Passes(TextModel& model, std::span<const SampledText> texts)
+  Passes(GenerationModel& model, std::span<const SampledText> texts)
       : model_(model),
         texts_(texts),
         cache_(model.model().make_cache(std::ssize(texts))),
@@ -83,11 +83,12 @@ class Passes {
       fills = fills || text.most_left() > static_cast<int64_t>(context - within) + 1;
     }
     const int64_t rows = std::ssize(texts);
-    arena_ = &model.reserve(
-        [&](Model& dry, const StepContext& ctx) { largest_passes(dry, ctx, rows, count_, fills); });
+    arena_ = &model.reserve([&](Model& dry, const StepContext& ctx) {
+      largest_passes(dry, ctx.arena, rows, count_, fills);
+    });
     const size_t most = fills ? std::max(count_, kept_tokens(model.config())) : count_;
     tokens_ = OwnedTensor({rows * static_cast<int64_t>(most)}, DType::i32);
-    on_device_ = OwnedTensor(tokens_.tensor.shape(), DType::i32, model.device());
+    on_device_ = OwnedTensor(tokens_.tensor.shape(), DType::i32, arena_->device());
   }
 
   /// Reads the next tokens of all texts.
@@ -111,8 +112,8 @@ class Passes {
     const Tensor read = on_device_.tensor.slice(0, rows * columns);
     copy(tokens_.tensor.slice(0, rows * columns), read);
     arena_->reset();
-    copy(model_.model().extend(StepContext{*arena_}, read.view({rows, columns}), cache_),
-         logits_.tensor);
+    const StepContext ctx = generation_context(*arena_, columns);
+    copy(model_.model().extend(ctx, read.view({rows, columns}), cache_), logits_.tensor);
     count_ = 1;
   }
 
@@ -126,7 +127,7 @@ class Passes {
   }
 
  private:
-  TextModel& model_;
+  GenerationModel& model_;
   std::span<const SampledText> texts_;
   KeyValueCache cache_;
   size_t count_;                   // the number of tokens of each text that the next pass reads
@@ -163,7 +164,7 @@ std::vector<int32_t> encode_prompt_ids(const ModelConfig& config, const Tokenize
   return checked(parse_ids(ids, config.vocab_size, where), config, tokenizer, where);
 }
 
-void continue_texts(TextModel& model, std::span<SampledText> texts, const OnToken& on_token) {
+void continue_texts(GenerationModel& model, std::span<SampledText> texts, const OnToken& on_token) {
   const MemoryUse use("", kSplitAdvice);
   std::optional<Passes> passes;
   all_or_none(model.tp(), [&] { passes.emplace(model, texts); });
@@ -177,97 +178,8 @@ void continue_texts(TextModel& model, std::span<SampledText> texts, const OnToke
   }
 }
 
-namespace {
-
-constexpr std::array<std::string_view, 1> kPromptNames = {"prompt"};
-constexpr TextFields kPromptFields = {kPromptNames, 1, "prompt"};
-constexpr std::string_view kContinuationName = "generated_text";
-
-class ContinuationPrediction final : public FilePrediction {
- public:
-  ContinuationPrediction(const ModelConfig& config, const Tokenizer& tokenizer,
-                         const ContinuationOptions& options, const FilePredictionOptions& file)
-      : tokenizer_(tokenizer),
-        options_(options),
-        format_(file.format),
-        context_(config.seq_length) {
-    const auto encode = is_none(tokenizer) ? encode_prompt_ids : encode_prompt;
-    const auto add = [&](std::string_view prompt, int64_t number) {
-      const std::string where = fmt::format("{}:{}", file.input, number);
-      prompts_.push_back(options.chat
-                             ? encode_chat_prompt(config, tokenizer, *options.chat, prompt, where)
-                             : encode(config, tokenizer, prompt, where));
-    };
-    for_each_first_text(file.input, kPromptFields, add);
-    require(!prompts_.empty(), "{}: there is no prompt", file.input);
-    order_.resize(prompts_.size());
-    std::iota(order_.begin(), order_.end(), 0);
-    std::ranges::stable_sort(order_, {}, [&](int64_t number) { return length(number); });
-  }
-
-  int64_t size() const override { return std::ssize(prompts_); }
-
-  std::span<const int64_t> order() const override { return order_; }
-
-  /// Longer prompts are read token by token once the shortest one has been read. That costs at most
-  /// a quarter of the passes that generate.
-  std::vector<Range> batches(int64_t rows) const override {
-    const int64_t most_apart = options_.ends.max_tokens / 4;
-    const auto length_at = [&](int64_t place) {
-      return length(order_[static_cast<size_t>(place)]);
-    };
-    std::vector<Range> batches;
-    for (int64_t place = 0; place < size(); ++place) {
-      const bool fits = !batches.empty() && batches.back().size() < rows &&
-                        length_at(place) - length_at(batches.back().begin) <= most_apart;
-      if (!fits) batches.push_back({place, place});
-      batches.back().end = place + 1;
-    }
-    return batches;
-  }
-
-  std::string header() const override { return text_header(format_, kContinuationName); }
-
-  std::string lines(TextModel& model, Range places) const override {
-    std::vector<SampledText> texts;
-    for (int64_t place = places.begin; place < places.end; ++place) {
-      const int64_t number = order_[static_cast<size_t>(place)];
-      texts.emplace_back(options_.sampling, tokenizer_, options_.ends, prompt(number), number,
-                         options_.start());
-    }
-    continue_texts(model, texts);
-    std::string all;
-    for (SampledText& text : texts) {
-      all += text_line(format_, kContinuationName, text.text().finish());
-    }
-    return all;
-  }
-
- private:
-  const std::vector<int32_t>& prompt(int64_t number) const {
-    return prompts_[static_cast<size_t>(number)];
-  }
-
-  /// How many tokens of a prompt the model reads.
-  int64_t length(int64_t number) const {
-    return std::min<int64_t>(std::ssize(prompt(number)), context_);
-  }
-
-  const Tokenizer& tokenizer_;
-  ContinuationOptions options_;
-  PredictionFormat format_;
-  int64_t context_;
-  std::vector<std::vector<int32_t>> prompts_;
-  std::vector<int64_t> order_;  ///< the prompts' numbers by length
-};
-
-}  // namespace
-
-std::unique_ptr<const FilePrediction> continuation_prediction(const ModelConfig& config,
-                                                              const Tokenizer& tokenizer,
-                                                              const ContinuationOptions& options,
-                                                              const FilePredictionOptions& file) {
-  return std::make_unique<const ContinuationPrediction>(config, tokenizer, options, file);
+size_t dry_continuation(Model& model, Arena& arena) {
+  return largest_passes(model, arena, 1, static_cast<size_t>(model.config().seq_length), true);
 }
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-#include "launch/tools/generate/stop_strings.h"
+#include "launch/generation/stop_strings.h"
 
 #include <algorithm>
 

@@ -1,10 +1,10 @@
-#include "launch/tools/generate/beam_search.h"
+#include "launch/generation/beam_search.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
-#include "launch/tools/generate/repetition_penalty.h"
+#include "launch/generation/repetition_penalty.h"
 
 namespace tessera {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "launch/tools/generate/repetition_penalty.h"
+#include "launch/generation/repetition_penalty.h"
 
 namespace tessera {
 

@@ -1,4 +1,4 @@
-#include "launch/tools/generate/generated_text.h"
+#include "launch/generation/generated_text.h"
 
 #include <algorithm>
 

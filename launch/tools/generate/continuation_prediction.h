@@ -1,0 +1,31 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "launch/generation/continuation.h"
+#include "launch/tools/predict/file_prediction.h"
+
+namespace tessera {
+
+/// How the prompts of a file are continued.
+struct ContinuationOptions {
+  SamplingOptions sampling;
+  TextEnds ends;
+  std::optional<Chat> chat = {};  ///< prompts are messages of a user
+
+  TextStart start() const { return chat ? TextStart::alone : TextStart::after_prompt; }
+};
+
+/// The continuations of the prompts of a file: the lines of a .txt file, or the column or field
+/// `prompt` of a .tsv or .jsonl file. Prompts of similar length are computed together. Throws,
+/// naming file and line, for a prompt that cannot be encoded.
+///
+///     tsv    the header "generated_text" and a line per prompt, with spaces for tabs and line ends
+///     jsonl  {"generated_text": "..."}
+std::unique_ptr<const FilePrediction> continuation_prediction(const ModelConfig& config,
+                                                              const Tokenizer& tokenizer,
+                                                              const ContinuationOptions& options,
+                                                              const FilePredictionOptions& file);
+
+}  // namespace tessera

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <memory>
+
+#include "launch/generation/target_generation.h"
+#include "launch/tools/predict/file_prediction.h"
+
+namespace tessera {
+
+/// The target texts for the sources of a file: the lines of a .txt file, or the source texts of a
+/// .jsonl or .tsv file of pairs, whose targets may be missing. Throws, naming file and line, for a
+/// source that cannot be encoded.
+///
+///     tsv    the header "target" and a line per text, with spaces for tabs and line ends
+///     jsonl  {"target": "..."}
+std::unique_ptr<const FilePrediction> target_prediction(const ModelConfig& config,
+                                                        const Tokenizer& tokenizer,
+                                                        const TargetOptions& options,
+                                                        const FilePredictionOptions& file);
+
+}  // namespace tessera
