@@ -132,6 +132,10 @@ struct EvalSection {
   int64_t interval = 0;  ///< in steps; 0 is never
   int64_t batches = 20;  ///< of batch.global sequences each
   int64_t patience = 0;  ///< evaluations without a better one before the run ends; 0 is no limit
+  std::vector<std::string> prompts;  ///< texts that the model continues, or its source texts
+  int64_t sample_interval = 0;       ///< in steps; 0 is never
+  int64_t sample_tokens = 64;        ///< of each text, at most
+  double sample_temperature = 0.8;   ///< 0 is greedy
 
   bool operator==(const EvalSection&) const = default;
 };

@@ -645,6 +645,20 @@ void describe(Section& eval, auto& field) {
   field("patience", eval.patience, IntegerIn{0, kMaxSteps},
         "Early stopping: the run saves and ends after this many evaluations in a row without a "
         "lower loss than the lowest so far. 0 never ends it.");
+  field("prompts", eval.prompts, ListOf<Passage>{{}, /*may_be_empty=*/true},
+        "Texts that the model continues during the run, with `sample_interval`; of an "
+        "encoder-decoder, source texts. An empty one starts a document. What the model writes is "
+        "on the terminal, in `run.dir`/`samples.jsonl`, in TensorBoard and in `tessera report`. It "
+        "changes nothing of the training.");
+  field("sample_interval", eval.sample_interval, IntegerIn{0, kMaxSteps},
+        "Steps between texts for all `prompts`; there are some after the last step, too. 0 writes "
+        "none.");
+  field("sample_tokens", eval.sample_tokens, IntegerIn{1, kMaxWidth},
+        "With `prompts`: the most tokens of a text. It ends earlier with a document.");
+  field("sample_temperature", eval.sample_temperature, NumberIn{0.0, 1000.0},
+        "With `prompts`: the sampling temperature, as of `generate`; 0 always takes the most "
+        "likely token. The random numbers depend only on `run.seed`, the step and the prompt's "
+        "place in the list.");
 }
 
 template <MaybeConst<CheckpointSection> Section>
@@ -682,8 +696,8 @@ void describe(Section& log, auto& field) {
   field("interval", log.interval, IntegerIn{1, kMaxSteps},
         "Steps between lines in `metrics.jsonl` and on the terminal.");
   field("tensorboard", log.tensorboard, TrueOrFalse{},
-        "Whether TensorBoard gets the numbers of `metrics.jsonl` and the configuration too, in "
-        "`run.dir`/`tensorboard/`.");
+        "Whether TensorBoard gets the numbers of `metrics.jsonl`, the texts of `eval.prompts` and "
+        "the configuration too, in `run.dir`/`tensorboard/`.");
   field("timeline_steps", log.timeline_steps, IntegerIn{0, 1000},
         "Number of steps that each CPU rank records in `run.dir`/`timeline/`: layers, ops and "
         "collectives over time, for chrome://tracing or ui.perfetto.dev. 0 records none. An error "

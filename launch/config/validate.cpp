@@ -169,6 +169,30 @@ void check_evaluations(const RunConfig& config) {
       "of its checkpoints, to continue");
 }
 
+void check_samples(const RunConfig& config) {
+  const EvalSection& eval = config.eval;
+  const bool has_prompts = !eval.prompts.empty();
+  require(!has_prompts || eval.sample_interval > 0,
+          "eval.prompts has {} text{}, but eval.sample_interval is 0, so the model never continues "
+          "{}: set it to a number of steps, or leave prompts out",
+          eval.prompts.size(), eval.prompts.size() == 1 ? "" : "s",
+          eval.prompts.size() == 1 ? "it" : "them");
+  require(has_prompts || eval.sample_interval == 0,
+          "eval.sample_interval is {}, but eval.prompts has no text to continue: set prompts to a "
+          "list of texts, as in [\"Once upon a time\"], or sample_interval to 0",
+          eval.sample_interval);
+  const EvalSection defaults;
+  const std::string_view no_prompts = "eval.prompts is empty";
+  require_default(has_prompts || eval.sample_tokens == defaults.sample_tokens, "eval.sample_tokens",
+                  no_prompts);
+  require_default(has_prompts || eval.sample_temperature == defaults.sample_temperature,
+                  "eval.sample_temperature", no_prompts);
+  if (!has_prompts) return;
+  require(config.data.tokenizer != kNoTokenizer || config.automatic.contains("data.tokenizer"),
+          "eval.prompts has texts, but data.tokenizer is none, and without a tokenizer the model "
+          "knows only ids: leave prompts and sample_interval out");
+}
+
 void check_schedule(const RunConfig& config) {
   const OptimizerSection& optimizer = config.optimizer;
   require(optimizer.min_lr <= optimizer.lr,
@@ -275,6 +299,7 @@ void validate(const RunConfig& config, int world_size) {
   if (!broken.empty()) throw Error(broken.front().message);
   check_data(config);
   check_evaluations(config);
+  check_samples(config);
   check_schedule(config);
   check_bad_steps(config);
   check_backend(config);

@@ -452,6 +452,11 @@ void check_kind(const RunConfig& config) {
       !config.model.has_images() || tokenizer.empty() || tokenizer == kNoTokenizer,
       "data.tokenizer is {}, but model.kind is {}, whose images have no text: leave the key out",
       tokenizer, architecture_of(config.model.kind).name);
+  const bool writes_text = objective == Objective::causal_lm || objective == Objective::seq2seq;
+  require(writes_text || config.eval.prompts.empty(),
+          "eval.prompts has texts to continue, but model.kind is {} and model.head is {}, and such "
+          "a model writes no text: leave prompts and sample_interval out",
+          architecture_of(config.model.kind).name, name_of(config.model.head));
   require(config.augmentation.crop_padding < std::max<int64_t>(1, config.model.image_size),
           "augmentation.crop_padding is {}, but model.image_size is {}, so that nothing might be "
           "left of an image: choose a smaller padding",

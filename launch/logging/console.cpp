@@ -7,7 +7,9 @@
 #include <cstdio>
 
 #include "launch/support/text/human_text.h"
+#include "launch/support/text/printable_text.h"
 #include "launch/support/text/terminal.h"
+#include "launch/support/text/terminal_text.h"
 
 namespace tessera {
 namespace {
@@ -62,6 +64,18 @@ void Console::saved(const SavedCheckpoint& saved) {
 
 void Console::evaluation(int64_t step, const Evaluation& found) {
   line(fmt::format("step {}  eval {}", step, describe(found)));
+}
+
+void Console::samples(int64_t step, const std::vector<ModelSample>& samples) {
+  constexpr const char* kIndent = "    ";
+  for (const auto& [prompt, text] : samples) {
+    std::string shown = kIndent;
+    for (const char c : for_terminal(text)) {
+      shown += c;
+      if (c == '\n') shown += kIndent;
+    }
+    line(fmt::format("step {}  prompt \"{}\"\n{}", step, printable(prompt), shown));
+  }
 }
 
 Speed StepClock::speed() const {

@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "launch/checkpoint/save/save.h"
+#include "launch/metrics/model_sample.h"
 #include "launch/metrics/step_result.h"
 #include "launch/support/text/redrawn_line.h"
 
@@ -36,6 +38,8 @@ class Console {
   void progress(const StepResult& result, double seconds_left);
   void step(const StepResult& result, const Speed& speed, double seconds_left);
   void evaluation(int64_t step, const Evaluation& found);
+  /// Each prompt and, indented, its text. Nothing in them drives a terminal.
+  void samples(int64_t step, const std::vector<ModelSample>& samples);
   void saved(const SavedCheckpoint& saved);
 
  private:

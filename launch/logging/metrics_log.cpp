@@ -1,11 +1,13 @@
 #include "launch/logging/metrics_log.h"
 
+#include <algorithm>
 #include <fstream>
 #include <limits>
 #include <string>
 
 #include "core/error.h"
 #include "launch/support/files/staged_file.h"
+#include "launch/support/text/utf8.h"
 
 namespace tessera {
 namespace {
@@ -30,6 +32,17 @@ std::string lines_until(const std::filesystem::path& path, int64_t steps_done) {
   return kept;
 }
 
+/// Markdown that shows a text as it is, whatever is in it.
+std::string code_block(const std::string& text) {
+  size_t longest = 2, run = 0;  // of backquotes
+  for (const char c : text) {
+    run = c == '`' ? run + 1 : 0;
+    longest = std::max(longest, run);
+  }
+  const std::string fence(longest + 1, '`');
+  return fmt::format("{}\n{}\n{}\n", fence, text, fence);
+}
+
 /// Removes later lines than those of `steps_done`. Returns `path`.
 std::filesystem::path shortened(const std::filesystem::path& path, int64_t steps_done) {
   std::error_code ignored;
@@ -46,8 +59,13 @@ std::filesystem::path shortened(const std::filesystem::path& path, int64_t steps
 }  // namespace
 
 MetricsLog::MetricsLog(const std::filesystem::path& run_dir, int64_t steps_done,
-                       const std::optional<std::string>& configuration)
+                       const std::optional<std::string>& configuration, bool has_samples)
     : file_(shortened(run_dir / "metrics.jsonl", steps_done)) {
+  const std::filesystem::path samples = run_dir / "samples.jsonl";
+  std::error_code ignored;
+  if (has_samples || std::filesystem::exists(samples, ignored)) {
+    samples_.emplace(shortened(samples, steps_done));
+  }
   if (!configuration) return;
   tensorboard_.emplace(run_dir, steps_done);
   tensorboard_->text(steps_done, "configuration", fmt::format("```yaml\n{}```\n", *configuration));
@@ -131,6 +149,20 @@ void MetricsLog::saved(const SavedCheckpoint& saved) {
          {"save_background_seconds", saved.background_seconds}});
 }
 
+void MetricsLog::samples(int64_t step, const std::vector<ModelSample>& samples) {
+  std::string lines;  // together, so that a step has all or none of them
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const std::string prompt = valid_utf8(samples[i].prompt), text = valid_utf8(samples[i].text);
+    const Json line = {{"step", step}, {"prompt", prompt}, {"text", text}};
+    lines += line.dump() + "\n";
+    if (!tensorboard_) continue;
+    tensorboard_->text(
+        step, fmt::format("samples/{}", i + 1),
+        fmt::format("Prompt:\n\n{}\nText:\n\n{}", code_block(prompt), code_block(text)));
+  }
+  samples_.value().append(lines);
+}
+
 void MetricsLog::write(const Json& line) {
   file_.append(line.dump() + "\n");
   if (tensorboard_) tensorboard_->numbers(line);
@@ -138,6 +170,9 @@ void MetricsLog::write(const Json& line) {
 
 std::optional<std::string> MetricsLog::problem() {
   if (auto problem = file_.problem()) return problem;
+  if (samples_) {
+    if (auto problem = samples_->problem()) return "samples.jsonl: " + *problem;
+  }
   if (!tensorboard_) return std::nullopt;
   auto problem = tensorboard_->problem();
   if (problem) problem = "TensorBoard's file: " + *problem;
@@ -151,6 +186,14 @@ std::vector<LoggedEvaluation> logged_evaluations(const std::filesystem::path& ru
     if (loss == json.end()) return;
     constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
     found.push_back({step, loss->is_number() ? loss->get<double>() : kNan});
+  });
+  return found;
+}
+
+bool has_samples(const std::filesystem::path& run_dir, int64_t step) {
+  bool found = false;
+  for_each_line(run_dir / "samples.jsonl", [&](const std::string&, const Json&, int64_t each) {
+    found = found || each == step;
   });
   return found;
 }

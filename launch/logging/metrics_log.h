@@ -8,6 +8,7 @@
 
 #include "launch/logging/console.h"
 #include "launch/logging/tensorboard_log.h"
+#include "launch/metrics/model_sample.h"
 #include "launch/support/files/appended_file.h"
 
 namespace tessera {
@@ -33,15 +34,20 @@ namespace tessera {
 /// Rollbacks: step (of the checkpoint), rollbacks (so far), and the fields of the step that failed,
 /// whose number is failed_step. Later lines of the steps that were left behind are removed.
 ///
+/// RUN/samples.jsonl has a line for each text that the model wrote for a prompt of eval.prompts:
+/// step, prompt and text, in which U+FFFD replaces bytes that are not UTF-8.
+///
 /// A number that is not finite is written as null. Lines that cannot be written, as on a full disk,
-/// are kept and written before the next one. TensorBoard gets the same numbers if it is wanted.
+/// are kept and written before the next one. TensorBoard gets the same numbers and texts if it is
+/// wanted.
 class MetricsLog {
  public:
   /// Opens the log to continue after `steps_done`. Removes lines of later steps, which an earlier
-  /// run wrote but did not save. Throws if the file cannot be written, or is no regular file. With
-  /// a `configuration`, in YAML, TensorBoard gets it and all numbers.
+  /// run wrote but did not save, also from samples.jsonl. Throws if a file cannot be written, or is
+  /// no regular file. With a `configuration`, in YAML, TensorBoard gets it and all numbers. Set
+  /// `has_samples` if there will be samples.
   MetricsLog(const std::filesystem::path& run_dir, int64_t steps_done,
-             const std::optional<std::string>& configuration = {});
+             const std::optional<std::string>& configuration = {}, bool has_samples = false);
 
   void step(const StepResult& result, int64_t run_tokens, const Speed& speed,
             const std::optional<SlowestRank>& slowest = {});
@@ -50,6 +56,7 @@ class MetricsLog {
   void rolled_back(int64_t step, const BadStep& failed, int64_t rollbacks);
   void evaluation(int64_t step, const Evaluation& found);
   void saved(const SavedCheckpoint& saved);
+  void samples(int64_t step, const std::vector<ModelSample>& samples);
 
   /// Why the last lines could not be written, or nullopt. Tries again.
   std::optional<std::string> problem();
@@ -58,6 +65,7 @@ class MetricsLog {
   void write(const Json& line);
 
   AppendedFile file_;
+  std::optional<AppendedFile> samples_;
   std::optional<TensorBoardLog> tensorboard_;
 };
 
@@ -69,5 +77,8 @@ struct LoggedEvaluation {
 
 /// Returns the evaluations in RUN/metrics.jsonl, in its order.
 std::vector<LoggedEvaluation> logged_evaluations(const std::filesystem::path& run_dir);
+
+/// Whether RUN/samples.jsonl has samples of this step.
+bool has_samples(const std::filesystem::path& run_dir, int64_t step);
 
 }  // namespace tessera

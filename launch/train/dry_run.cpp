@@ -8,6 +8,7 @@
 #include "launch/train/evaluation_pass.h"
 #include "launch/train/optimizer/optimizer_groups.h"
 #include "launch/train/run_layout.h"
+#include "launch/train/sample_writer.h"
 #include "models/architecture.h"
 
 namespace tessera {
@@ -110,6 +111,11 @@ void DryRun::train_step(const TokenBatch& batch, const TargetCounts& counts, Wor
 
 void DryRun::evaluate(const TokenBatch& batch) {
   dry_evaluate(model_, batch, sequence_shard(config_, meta_.groups()), arena_);
+}
+
+size_t DryRun::write_sample() {
+  const FlightRecorder::Scope unrecorded(nullptr);
+  return dry_samples(model_, arena_);
 }
 
 size_t plan_evaluation_arena(const ModelConfig& config, DType precision, int64_t micro_batch,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 
 #include "core/arena.h"
@@ -25,6 +26,10 @@ class DryRun {
 
   /// Evaluates one micro-batch.
   void evaluate(const TokenBatch& batch);
+
+  /// Writes a text for a prompt of eval.prompts. Returns the bytes that this needs besides
+  /// activations.
+  size_t write_sample();
 
   /// Peak bytes of activations over all calls so far.
   size_t arena_peak() const { return arena_.peak(); }

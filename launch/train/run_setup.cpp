@@ -15,6 +15,7 @@
 #include "launch/metrics/gpu_peaks.h"
 #include "launch/metrics/product_speed.h"
 #include "launch/train/memory/micro_batch.h"
+#include "launch/train/sample_writer.h"
 #include "launch/train/start/derive_config.h"
 #include "models/attention_plane.h"
 #include "parallel/communicators/exchange.h"
@@ -91,6 +92,9 @@ RunInputs open_run_inputs(Communicator& world, const std::function<RunConfig()>&
     with_exit_code(ExitCode::configuration, [&] {
       validate(inputs.config, world.size());
       inputs.data = open_training_data(inputs.config, derived.tokenizer);
+      if (!inputs.config.eval.prompts.empty()) {
+        const SampleWriter encodes_all_prompts(inputs.config, inputs.data.tokenizer.get());
+      }
     });
   });
   if (const auto& plane = inputs.config.model.attention_plane) {

@@ -116,7 +116,8 @@ ExitCode run_training(const TrainOptions& options, Communicator& world) {
   if (const auto reason = why_nothing_to_do(config, options, trainer->steps_done())) {
     const int64_t step = trainer->steps_done();
     const auto history = EvaluationHistory::load(config.run.dir, step, world);
-    if (!owes_evaluation(config, step, last_step(config, options), history)) {
+    const int64_t last = last_step(config, options);
+    if (!owes_evaluation(config, step, last, history) && !owes_samples(config, step, last, world)) {
       console.line(*reason);
       return ExitCode::finished;
     }

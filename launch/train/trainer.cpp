@@ -81,6 +81,26 @@ std::vector<double> norms_in(const Json& extra) {
   return norms;
 }
 
+/// The model of a run between two steps, which writes texts in the memory of steps: the plan has
+/// run the same passes.
+class ModelOfRun final : public GenerationModel {
+ public:
+  ModelOfRun(Model& model, Communicator& tp, Arena& arena)
+      : model_(model), tp_(tp), arena_(arena) {}
+
+  Model& model() const override { return model_; }
+  Communicator& tp() const override { return tp_; }
+  Arena& reserve(const Passes& /*largest*/) override {
+    arena_.reset();
+    return arena_;
+  }
+
+ private:
+  Model& model_;
+  Communicator& tp_;
+  Arena& arena_;
+};
+
 int64_t skipped_steps_in(const StepRecord& record) {
   return static_cast<int64_t>(record.skipped_steps().span<double>()[0]);
 }
@@ -113,6 +133,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
   allocate_for_training(config, groups, device, store_);
   train_step_ = std::make_unique<TrainStep>(config, micro_steps_, store_, groups, arena_);
   if (config.train.check_replicas_interval > 0) replica_check_.emplace(store_, groups_);
+  if (!config.eval.prompts.empty()) sample_writer_.emplace(config_, tokenizer_.get());
   if (copies_checkpoints(config)) {
     background_save_.reserve(checkpoint_copy_bytes(store_, groups.dp->size()), device);
   }
@@ -194,6 +215,7 @@ std::vector<MemoryPlan::Line> Trainer::memory_in_use() const {
   working.device_batch = device_batch_.bytes();
   working.checkpoint_copy = background_save_.copy_bytes();
   working.host_batches = prefetched_.bytes() + eval_batches_.bytes();
+  working.samples = memory_.sample_bytes;
   return memory_lines(store_, working);
 }
 
@@ -341,6 +363,14 @@ Evaluation Trainer::evaluate() {
   return tessera::evaluate({config_.model, *model_, arena_, groups_, eval_batches_, device_batch_,
                             rows_, names_of_labels(config_.data.labels)},
                            std::min(config_.eval.batches, batches_.num_eval_batches()));
+}
+
+std::vector<ModelSample> Trainer::write_samples() {
+  require(sample_writer_.has_value(), "there is no prompt: set eval.prompts");
+  require_finite_steps();
+  train_step_->round_values(steps_done_);
+  ModelOfRun model(*model_, *groups_.tp, arena_);
+  return sample_writer_->write(model, groups_, steps_done_);
 }
 
 SavedCheckpoint Trainer::save(const SaveObserver& observer) {

@@ -19,6 +19,7 @@
 #include "launch/data/loading/token_batches.h"
 #include "launch/data/training_data.h"
 #include "launch/metrics/evaluation.h"
+#include "launch/metrics/model_sample.h"
 #include "launch/metrics/step_result.h"
 #include "launch/tokenizers/tokenizer.h"
 #include "launch/train/diagnosis/bad_reason.h"
@@ -26,6 +27,7 @@
 #include "launch/train/memory/memory_plan.h"
 #include "launch/train/micro_steps.h"
 #include "launch/train/replica_check.h"
+#include "launch/train/sample_writer.h"
 #include "launch/train/train_step.h"
 #include "models/model.h"
 #include "parallel/process_grid.h"
@@ -94,6 +96,10 @@ class Trainer : private MicroBatchSource {
   /// Evaluates min(eval.batches, all) batches of the eval data. Throws if there is none, and like
   /// result().
   Evaluation evaluate();
+
+  /// Writes a text for each of eval.prompts, of which there must be one, with the current weights
+  /// (SampleWriter). Changes nothing of the training. Throws like result().
+  std::vector<ModelSample> write_samples();
 
   /// From now on, saves keep the checkpoint of this step besides the newest ones.
   void keep_checkpoint(std::optional<int64_t> step) { best_step_ = step; }
@@ -197,6 +203,7 @@ class Trainer : private MicroBatchSource {
   std::optional<int64_t> best_step_;
   int64_t rollbacks_ = 0;
   std::optional<ReplicaCheck> replica_check_;  // with train.check_replicas_interval
+  std::optional<SampleWriter> sample_writer_;  // with eval.prompts
   BackgroundSave background_save_;
 };
 

@@ -4,6 +4,7 @@
 #include <exception>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "core/error.h"
 #include "core/exit_code.h"
@@ -23,9 +24,17 @@ namespace {
 /// Whether an event with period `interval` (0: never) is due after step `step`.
 bool is_due(int64_t interval, int64_t step) { return interval > 0 && step % interval == 0; }
 
-bool evaluates_after(const RunConfig& config, int64_t step, int64_t last_step) {
-  const int64_t interval = config.eval.interval;
+/// Likewise for an event that is due after the last step, too.
+bool is_due(int64_t interval, int64_t step, int64_t last_step) {
   return is_due(interval, step) || (step == last_step && interval > 0);
+}
+
+bool evaluates_after(const RunConfig& config, int64_t step, int64_t last_step) {
+  return is_due(config.eval.interval, step, last_step);
+}
+
+bool samples_after(const RunConfig& config, int64_t step, int64_t last_step) {
+  return is_due(config.eval.sample_interval, step, last_step);
 }
 
 }  // namespace
@@ -34,6 +43,12 @@ bool owes_evaluation(const RunConfig& config, int64_t step, int64_t last_step,
                      const EvaluationHistory& history) {
   return step > 0 && step <= last_step && evaluates_after(config, step, last_step) &&
          !history.has(step);
+}
+
+bool owes_samples(const RunConfig& config, int64_t step, int64_t last_step, Communicator& world) {
+  if (step == 0 || step > last_step || !samples_after(config, step, last_step)) return false;
+  const bool has = world.rank() == 0 && has_samples(config.run.dir, step);
+  return broadcast_string(world, has ? "has" : "", 0).empty();
 }
 
 TrainingLoop::TrainingLoop(const RunConfig& config, const KeyOrigins& origins, int64_t last_step,
@@ -65,7 +80,8 @@ void TrainingLoop::open_run_folder() {
 void TrainingLoop::open_metrics() {
   std::optional<std::string> configuration;
   if (config_.log.tensorboard) configuration = to_yaml(config_, origins_);
-  metrics_ = std::make_unique<MetricsLog>(config_.run.dir, trainer_.steps_done(), configuration);
+  metrics_ = std::make_unique<MetricsLog>(config_.run.dir, trainer_.steps_done(), configuration,
+                                          !config_.eval.prompts.empty());
 }
 
 // Whoever removes the folder of a running run does not mean to lose its weights, too.
@@ -111,6 +127,7 @@ ExitCode TrainingLoop::run_steps() {
   }
   history_ = EvaluationHistory::load(config_.run.dir, trainer_.steps_done(), world_);
   if (owes_evaluation(config_, trainer_.steps_done(), last_step_, history_)) evaluate();
+  if (owes_samples(config_, trainer_.steps_done(), last_step_, world_)) write_samples();
   if (patience_is_over()) end_early(/*is_saved=*/true);
   for (;;) {
     try {
@@ -160,13 +177,14 @@ ExitCode TrainingLoop::run_steps_until_failure(const StopSignal& signal) {
     take_step();
     const int64_t step = trainer_.steps_done();
     const bool evaluates = evaluates_after(config_, step, last_step_);
-    const bool is_late = walltime_.must_end(WalltimeLimit::Clock::now(), evaluates);
+    const bool samples = samples_after(config_, step, last_step_);
+    const bool is_late = walltime_.must_end(WalltimeLimit::Clock::now(), evaluates || samples);
     const StopReason stop =
         signal.requested(world_, is_late ? StopReason::out_of_time : StopReason::none);
     const bool stops = stop != StopReason::none && step < last_step_;
     const bool ends = stops || step == last_step_;
     const bool saves = ends || is_due(config_.checkpoint.interval, step);
-    log_step(saves || evaluates);
+    log_step(saves || evaluates || samples);
     // Save first: after a signal there may be only a second left.
     if (saves) {
       save(ends);
@@ -181,7 +199,9 @@ ExitCode TrainingLoop::run_steps_until_failure(const StopSignal& signal) {
       return report_stop(stop);
     }
     if (evaluates) evaluate();
-    if (!ends && patience_is_over()) end_early(/*is_saved=*/saves);
+    const bool ends_early = !ends && patience_is_over();
+    if (ends_early) end_early(/*is_saved=*/saves);
+    if (samples || (ends_early && config_.eval.sample_interval > 0)) write_samples();
   }
   require_metrics();
   return ExitCode::finished;
@@ -285,6 +305,15 @@ void TrainingLoop::evaluate() {
   history_.add({trainer_.steps_done(), found.losses.total()});
   console_.evaluation(trainer_.steps_done(), found);
   if (metrics_) metrics_->evaluation(trainer_.steps_done(), found);
+}
+
+void TrainingLoop::write_samples() {
+  const PhaseScope phase(RunPhase::evaluating);
+  const auto start = WalltimeLimit::Clock::now();
+  const std::vector<ModelSample> samples = trainer_.write_samples();
+  walltime_.add_evaluation(WalltimeLimit::Clock::now() - start);
+  console_.samples(trainer_.steps_done(), samples);
+  if (metrics_) metrics_->samples(trainer_.steps_done(), samples);
 }
 
 bool TrainingLoop::patience_is_over() const {

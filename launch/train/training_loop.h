@@ -26,8 +26,11 @@ namespace tessera {
 bool owes_evaluation(const RunConfig& config, int64_t step, int64_t last_step,
                      const EvaluationHistory& history);
 
+/// Likewise for the samples of eval.prompts, in RUN/samples.jsonl, which rank 0 reads. Collective.
+bool owes_samples(const RunConfig& config, int64_t step, int64_t last_step, Communicator& world);
+
 /// The loop of a run on one rank, from the trainer's first step to `last_step`: steps, and between
-/// them logging, checkpoints and evaluations when they are due.
+/// them logging, checkpoints, evaluations and samples when they are due.
 class TrainingLoop {
  public:
   /// Writes RUN/config.yaml, with the `origins` of derived keys, and opens RUN/metrics.jsonl on
@@ -61,6 +64,7 @@ class TrainingLoop {
   void check_metrics();
   void log_result(const StepResult& result, bool line_is_due);
   void evaluate();
+  void write_samples();
   /// Whether eval.patience evaluations in a row were no better than the best before them.
   bool patience_is_over() const;
   /// Saves, unless this step `is_saved`, and says why the run ends.

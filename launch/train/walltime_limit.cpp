@@ -74,7 +74,7 @@ void WalltimeLimit::add_save(double seconds) { save_ = std::max(save_, seconds);
 
 void WalltimeLimit::add_evaluation(Clock::duration length) {
   evaluated_ += length;
-  evaluation_ = std::max(evaluation_, Seconds(length).count());
+  evaluation_ = std::max(evaluation_, Seconds(evaluated_).count());
 }
 
 double WalltimeLimit::seconds_left(Clock::time_point now) const {

@@ -35,10 +35,10 @@ class WalltimeLimit {
 
   /// Whether the run must save and end after the step that has just ended. Measures the time since
   /// the last call, which is that of a step with all that comes with it. `evaluates`: an evaluation
-  /// would follow.
+  /// or samples would follow.
   bool must_end(Clock::time_point now, bool evaluates);
 
-  /// Measured lengths. That of an evaluation does not count as part of a step.
+  /// Measured lengths. That of an evaluation, or of samples, does not count as part of a step.
   void add_save(double seconds);
   void add_evaluation(Clock::duration length);
 
@@ -50,7 +50,7 @@ class WalltimeLimit {
   double assumed_save_;
   double save_ = 0.0;        // the longest measured
   double step_ = 0.0;        // the longest of late: a past one counts 1% less in each step
-  double evaluation_ = 0.0;  // the longest
+  double evaluation_ = 0.0;  // the longest of all after one step
   Clock::duration evaluated_{0};
   std::optional<Clock::time_point> last_;
   int64_t steps_ = 0;

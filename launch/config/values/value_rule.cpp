@@ -106,6 +106,40 @@ std::string Text::write(const std::string& value) const {
   return quoted + "\"";
 }
 
+bool Passage::accepts(const std::string& value) const {
+  return std::none_of(value.begin(), value.end(),
+                      [](char c) { return is_control(c) && c != '\n' && c != '\t'; });
+}
+
+std::string Passage::read(const ConfigValue& node) const {
+  if (node.kind != ConfigValue::Kind::scalar) refuse(node, allowed());
+  if (!accepts(node.text)) {
+    refuse(node, "text without control characters other than line ends and tabs");
+  }
+  return node.text;
+}
+
+std::string Passage::write(const std::string& value) const {
+  std::string quoted = "\"";
+  for (const char c : value) {
+    switch (c) {
+      case '\n':
+        quoted += "\\n";
+        break;
+      case '\t':
+        quoted += "\\t";
+        break;
+      case '"':
+      case '\\':
+        quoted += '\\';
+        [[fallthrough]];
+      default:
+        quoted += c;
+    }
+  }
+  return quoted + "\"";
+}
+
 std::string Letters::allowed() const {
   std::string list;
   for (const char letter : letters) list += (list.empty() ? "" : " and ") + std::string(1, letter);

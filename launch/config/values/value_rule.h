@@ -93,6 +93,17 @@ struct Text {
   std::string write(const std::string& value) const;
 };
 
+/// Text, also empty, that may have line ends and tabs (\n and \t in double quotes), but no other
+/// control characters.
+struct Passage {
+  using Value = std::string;
+
+  std::string allowed() const { return "text"; }
+  bool accepts(const std::string& value) const;
+  std::string read(const ConfigValue& node) const;
+  std::string write(const std::string& value) const;
+};
+
 /// Some of the given letters, at least one, in any order.
 struct Letters {
   using Value = std::string;
@@ -217,8 +228,8 @@ struct PairOf {
   }
 };
 
-/// A list of values of `rule`, at least one unless it may be empty. A single value may be written
-/// without brackets.
+/// A list of one or more values of `rule`, or also of none. A single value may be written without
+/// brackets.
 template <typename Rule>
 struct ListOf {
   using Value = std::vector<typename Rule::Value>;
@@ -226,7 +237,7 @@ struct ListOf {
   bool may_be_empty = false;
 
   std::string allowed() const {
-    return fmt::format("a list in brackets of {} or more, each {}", may_be_empty ? "none" : "one",
+    return fmt::format("a list in brackets{}, each {}", may_be_empty ? "" : " of one or more",
                        rule.allowed());
   }
   bool accepts(const Value& value) const {
@@ -244,9 +255,9 @@ struct ListOf {
     return value;
   }
   std::string write(const Value& value) const {
-    std::string text;
-    for (const auto& item : value) text += (text.empty() ? "" : ", ") + rule.write(item);
-    return "[" + text + "]";
+    std::string text = "[";
+    for (const auto& item : value) text += (text.size() == 1 ? "" : ", ") + rule.write(item);
+    return text + "]";
   }
 };
 

@@ -56,6 +56,7 @@ size_t plan_workspace(const RunConfig& config, DryRun& dry_run, bool has_gpu) {
   const TokenBatch batch = full_batch_of_documents(config);
   dry_run.train_step(batch, {});
   dry_run.evaluate(batch);
+  if (!config.eval.prompts.empty()) dry_run.write_sample();
   return cuda::workspace_block_bytes(log.largest());
 }
 
@@ -101,6 +102,9 @@ std::vector<MemoryPlan::Line> memory_lines(const ParameterStore& store,
   if (const size_t bytes = store.frozen_master_bytes(); bytes > 0) {
     lines.push_back({"frozen master weights", bytes, /*in_host=*/true});
   }
+  if (working.samples > 0) {
+    lines.insert(lines.end() - 2, {"samples", working.samples});
+  }
   // Few models have one.
   if (const size_t bytes = store.constant_bytes(); bytes > 0) {
     lines.insert(lines.begin() + 4, {"attention mask", bytes});
@@ -125,11 +129,13 @@ MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, De
 
   MemoryPlan plan;
   plan.device = device;
+  if (!config.eval.prompts.empty()) plan.sample_bytes = dry_run.write_sample();
   plan.arena_bytes = dry_run.arena_peak();
   plan.local_parameters = count_local(store);
   plan.global_parameters = count_global(store);
   WorkingMemory working;
   working.activations = plan.arena_bytes;
+  working.samples = plan.sample_bytes;
   if (groups.dp->size() > 1) {
     working.gradient_copies = GradientReducer::copy_bytes(store, config.parallel.grad_reduce_dtype);
   }

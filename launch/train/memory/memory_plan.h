@@ -29,6 +29,7 @@ struct MemoryPlan {
   Device device;               ///< where the model is
   size_t arena_bytes = 0;      ///< the line of activations, which is the arena's capacity
   size_t workspace_bytes = 0;  ///< the line of the workspace (core/cuda/workspace.h)
+  size_t sample_bytes = 0;     ///< the line of samples, while the model writes one
   int64_t local_parameters = 0;
   int64_t global_parameters = 0;
 
@@ -48,6 +49,7 @@ struct WorkingMemory {
   size_t device_batch = 0;     ///< the current micro-batch on the GPU
   size_t checkpoint_copy = 0;  ///< in host memory, for a background save
   size_t host_batches = 0;     ///< in host memory: loaded micro-batches
+  size_t samples = 0;          ///< keys and values of a text of eval.prompts
 };
 
 /// The lines of a plan; also used for the memory actually in use.

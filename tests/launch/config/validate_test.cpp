@@ -216,6 +216,34 @@ TEST(ConfigValidate, BestCheckpointsNeedEvaluationsOfCheckpoints) {
   EXPECT_NO_THROW(validate(config_with(with_intervals("10", "5")), 1));
 }
 
+TEST(ConfigValidate, SamplesNeedPromptsAndAModelThatWrites) {
+  EXPECT_THAT(validate_error({"eval.prompts=[a, b]"}, 1),
+              HasSubstr("eval.prompts has 2 texts, but eval.sample_interval is 0"));
+  EXPECT_THAT(validate_error({"eval.sample_interval=5"}, 1),
+              HasSubstr("eval.sample_interval is 5, but eval.prompts has no text"));
+  EXPECT_THAT(validate_error({"eval.sample_tokens=5"}, 1),
+              HasSubstr("eval.sample_tokens is set, but eval.prompts is empty"));
+  EXPECT_THAT(validate_error({"eval.sample_temperature=0"}, 1),
+              HasSubstr("eval.sample_temperature is set, but eval.prompts is empty"));
+  std::vector<std::string> with = {"eval.prompts=[\"\", \"a\\n\\t\"]", "eval.sample_interval=5",
+                                   "eval.sample_tokens=5", "eval.sample_temperature=0"};
+  const RunConfig config = config_with(with);
+  EXPECT_EQ(config.eval.prompts, (std::vector<std::string>{"", "a\n\t"}));
+  EXPECT_NO_THROW(validate(config, 1));
+  EXPECT_THAT(config_with({"eval.prompts=[]"}).eval.prompts, testing::IsEmpty());
+  with.emplace_back("data.tokenizer=none");
+  EXPECT_THAT(validate_error(with, 1),
+              HasSubstr("eval.prompts has texts, but data.tokenizer is none"));
+  with.back() = "model.kind=bert";
+  EXPECT_THAT(validate_error(with, 1),
+              HasSubstr("eval.prompts has texts to continue, but model.kind is bert and model.head "
+                        "is pretraining"));
+  with.back() = "model.kind=encoder_decoder";
+  EXPECT_NO_THROW(validate(config_with(with), 1));
+  EXPECT_THAT(set_error("eval.prompts=[\"a\\x1b\"]"),
+              HasSubstr("text without control characters other than line ends and tabs"));
+}
+
 TEST(ConfigValidate, EvaluationNeedsOneSource) {
   EXPECT_THAT(validate_error({"eval.interval=5"}, 1),
               HasSubstr("eval.interval is 5, but there is no evaluation data: set data.eval"));

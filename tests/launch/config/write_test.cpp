@@ -52,6 +52,10 @@ class Randomizer {
     while (random_() % 4 != 0) text += pieces[random_() % std::size(pieces)];
     return text;
   }
+  std::string make(const Passage&) {
+    static const std::string ends[] = {"", "\n", "\t"};
+    return random_() % 4 == 0 ? "" : make(Text{}) + ends[random_() % std::size(ends)];
+  }
   DataBlend make(const PathOrBlend& rule) {
     if (random_() % 2 == 0) return make(Text{});
     DataBlend blend;

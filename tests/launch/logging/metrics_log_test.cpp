@@ -73,6 +73,25 @@ TEST(MetricsLog, WritesBadStepsAndRollbacks) {
             "\n");
 }
 
+TEST(MetricsLog, KeepsSamplesOfStepsThatWereSaved) {
+  const test::TestFolder folder;
+  const std::filesystem::path path = folder.path() / "samples.jsonl";
+  const std::string first = R"({"prompt":"a\n","step":4,"text":"x\u001b\"y"})"
+                            "\n";
+  {
+    MetricsLog log(folder.path(), 0, {}, /*has_samples=*/true);
+    log.samples(4, {{"a\n", "x\x1b\"y"}});
+    log.samples(6, {{"b", "\xff"}, {"b", ""}});
+    EXPECT_EQ(text_of(path), first + "{\"prompt\":\"b\",\"step\":6,\"text\":\"\xef\xbf\xbd\"}\n" +
+                                 "{\"prompt\":\"b\",\"step\":6,\"text\":\"\"}\n");
+  }
+  EXPECT_TRUE(has_samples(folder.path(), 6));
+  const MetricsLog resumed(folder.path(), 5);  // now without prompts
+  EXPECT_EQ(text_of(path), first);
+  EXPECT_TRUE(has_samples(folder.path(), 4));
+  EXPECT_FALSE(has_samples(folder.path(), 6));
+}
+
 TEST(MetricsLog, RefusesWhatIsNoFile) {
   const test::TestFolder folder;
   ASSERT_EQ(::mkfifo((folder.path() / "metrics.jsonl").c_str(), 0600), 0);

@@ -114,6 +114,19 @@ TEST(TensorBoardLog, HasNumbersAndConfiguration) {
   EXPECT_EQ(events[4].numbers.at("eval/f1/1"), 0.75f);
 }
 
+TEST(TensorBoardLog, HasSamplesAsTextThatIsNoMarkdown) {
+  const test::TestFolder folder;
+  MetricsLog log(folder.path(), 0, "", /*has_samples=*/true);
+  log.samples(8, {{"a", "# b ```` <b>"}, {"", "\xff"}});
+  const std::vector<Event> events = events_of(folder.path());
+  ASSERT_EQ(events.size(), 4u);
+  EXPECT_EQ(events[2].step, 8);
+  EXPECT_EQ(events[2].texts.at("samples/1"),
+            "Prompt:\n\n```\na\n```\n\nText:\n\n`````\n# b ```` <b>\n`````\n");
+  EXPECT_EQ(events[3].texts.at("samples/2"),
+            "Prompt:\n\n```\n\n```\n\nText:\n\n```\n\xef\xbf\xbd\n```\n");
+}
+
 TEST(TensorBoardLog, IsWrittenOnlyOnRequest) {
   const test::TestFolder folder;
   const MetricsLog log(folder.path(), 0);

@@ -1,0 +1,83 @@
+#include "launch/train/sample_writer.h"
+
+#include <string>
+#include <utility>
+
+#include "core/error.h"
+#include "core/random.h"
+#include "launch/generation/continuation.h"
+#include "launch/tokenizers/id_tokenizer.h"
+#include "models/architecture.h"
+#include "parallel/communicators/exchange.h"
+
+namespace tessera {
+namespace {
+
+bool has_source(const ModelConfig& config) { return traits_of(config).source_length > 0; }
+
+const Tokenizer& required(const Tokenizer* tokenizer) {
+  require(tokenizer != nullptr && !is_none(*tokenizer),
+          "eval.prompts has texts, but the data has no tokenizer (data.tokenizer), and without one "
+          "the model knows only ids: leave prompts and sample_interval out");
+  return *tokenizer;
+}
+
+}  // namespace
+
+SampleWriter::SampleWriter(const RunConfig& config, const Tokenizer* tokenizer)
+    : tokenizer_(required(tokenizer)),
+      prompts_(config.eval.prompts),
+      seed_(static_cast<uint64_t>(config.run.seed)) {
+  sampling_.temperature = config.eval.sample_temperature;
+  sampling_.vocab_size = tokenizer_.vocab_size();
+  ends_.max_tokens = config.eval.sample_tokens;
+  if (const auto end = tokenizer_.end_of_document()) ends_.tokens.push_back(*end);
+  for (size_t i = 0; i < prompts_.size(); ++i) {
+    const std::string where = fmt::format("eval.prompts, text {}", i + 1);
+    if (has_source(config.model)) {
+      sources_.push_back(source_sample(config.model, tokenizer_, prompts_[i], false, where));
+    } else {
+      tokens_.push_back(encode_prompt(config.model, tokenizer_, prompts_[i], where));
+    }
+  }
+}
+
+std::vector<ModelSample> SampleWriter::write(GenerationModel& model, const ParallelGroups& groups,
+                                             int64_t step) const {
+  const uint64_t seed = seed_for(seed_, fmt::format("samples of step {}", step));
+  const auto ranks = static_cast<size_t>(groups.dp->size());
+  const auto rank = static_cast<size_t>(groups.dp->rank());
+  std::vector<ModelSample> samples;
+  for (const std::string& prompt : prompts_) samples.push_back({prompt, ""});
+  // The tensor ranks of a replica have the same logits, so none of them fails alone.
+  all_alike(groups.world, [&] {
+    for (size_t i = rank; i < samples.size(); i += ranks) {
+      samples[i].text = write_one(model, i, seed);
+    }
+  });
+  for (size_t i = 0; i < samples.size(); ++i) {
+    samples[i].text = broadcast_string(*groups.dp, samples[i].text, static_cast<int>(i % ranks));
+  }
+  return samples;
+}
+
+std::string SampleWriter::write_one(GenerationModel& model, size_t prompt, uint64_t seed) const {
+  const auto number = static_cast<int64_t>(prompt);
+  SamplingOptions sampling = sampling_;
+  sampling.seed = seed;
+  if (has_source(model.config())) {
+    TargetOptions options;
+    options.sampling = sampling;
+    options.max_tokens = ends_.max_tokens;
+    return generate_targets(model, tokenizer_, {&sources_[prompt], 1}, options, number)[0].text;
+  }
+  SampledText text(sampling, tokenizer_, ends_, tokens_[prompt], number);
+  continue_texts(model, {&text, 1});
+  return text.text().finish();
+}
+
+size_t dry_samples(Model& model, Arena& arena) {
+  return has_source(model.config()) ? dry_target(model, arena) : dry_continuation(model, arena);
+}
+
+}  // namespace tessera

@@ -1,0 +1,118 @@
+#include "launch/train/sample_writer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "launch/data/training_data.h"
+#include "launch/train/trainer.h"
+#include "parallel/communicators/thread/thread_communicator.h"
+#include "parallel/process_grid.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/runs/small_runs.h"
+#include "tests/support/runs/training_world.h"
+#include "tests/support/tensors.h"
+
+namespace tessera {
+namespace {
+
+using test::Layout;
+using test::SmallKind;
+
+class Samples : public testing::Test {
+ protected:
+  Samples() { test::write_small_data(folder_); }
+
+  /// A run with little memory, whose texts are longer than the model's context.
+  RunConfig config(SmallKind kind) const {
+    RunConfig run = test::small_run(folder_, "run", kind);
+    run.train.recompute = Recompute::block;
+    run.eval.prompts = {"w9 w12 w9 w12 w15", "w30 w33 w36", "w9 w12 w9 w12 w15"};
+    run.eval.sample_interval = 1;
+    run.eval.sample_tokens = 24;
+    return run;
+  }
+
+  /// The texts after each of three steps. Expects them on every rank, and that weights and moments
+  /// have the bits of a run without samples.
+  std::vector<std::string> texts(RunConfig run, Layout layout) const {
+    run.parallel.tensor = layout.tensor;
+    run.parallel.sequence = layout.tensor > 1;
+    run.parallel.zero = layout.data > 1 ? 1 : 0;
+    RunConfig plain = run;
+    plain.eval = {};
+    std::vector<std::vector<std::string>> of_ranks(static_cast<size_t>(layout.ranks()));
+    run_thread_ranks(layout.ranks(), [&](Communicator& world) {
+      const ParallelGroups groups = make_parallel_groups(world, layout.tensor);
+      const TrainingData data = open_training_data(run);
+      Trainer without(plain, groups, data), with(run, groups, data);
+      without.initialize();
+      with.initialize();
+      std::vector<std::string>& own = of_ranks[static_cast<size_t>(world.rank())];
+      for (int step = 0; step < 3; ++step) {
+        without.step();
+        with.step();
+        for (const ModelSample& sample : with.write_samples()) own.push_back(sample.text);
+      }
+      const ParameterStore &expected = without.parameters(), &actual = with.parameters();
+      test::expect_same_bits(actual.flat_values(), expected.flat_values(), "values");
+      test::expect_same_bits(actual.flat_masters(), expected.flat_masters(), "masters");
+      test::expect_same_bits(actual.flat_exp_avg(), expected.flat_exp_avg(), "exp_avg");
+      const auto lines = with.memory().lines;
+      const auto line = std::ranges::find(lines, "samples", &MemoryPlan::Line::what);
+      ASSERT_NE(line, lines.end());
+      EXPECT_GT(line->bytes, 0u);
+    });
+    for (const auto& own : of_ranks) EXPECT_EQ(own, of_ranks[0]);
+    return of_ranks[0];
+  }
+
+  test::TestFolder folder_;
+};
+
+TEST_F(Samples, AreTheSameOnAnyLayoutAndChangeNothing) {
+  for (const SmallKind kind : {SmallKind::gpt, SmallKind::gpt_packed, SmallKind::prefix_lm,
+                               SmallKind::planes, SmallKind::qwen3, SmallKind::translation}) {
+    SCOPED_TRACE(test::to_string(kind));
+    const std::vector<std::string> whole = texts(config(kind), {1, 1});
+    ASSERT_EQ(whole.size(), 9u);
+    EXPECT_NE(whole[0], whole[3]) << "a step has the random numbers of another";
+    EXPECT_NE(whole[0], whole[2]) << "a prompt has the random numbers of another";
+    for (const Layout layout : {Layout{1, 2}, {2, 1}, {2, 2}}) {
+      SCOPED_TRACE(to_string(layout));
+      EXPECT_EQ(texts(config(kind), layout), whole);
+    }
+  }
+}
+
+TEST_F(Samples, AreWrittenInBf16) {
+  for (const SmallKind kind : {SmallKind::gpt, SmallKind::qwen3, SmallKind::translation}) {
+    SCOPED_TRACE(test::to_string(kind));
+    RunConfig run = config(kind);
+    run.run.precision = DType::bf16;
+    EXPECT_EQ(texts(run, {2, 2}).size(), 9u);
+  }
+}
+
+TEST_F(Samples, RefusePromptsThatTheModelCannotRead) {
+  const auto error = [&](const RunConfig& run) {
+    const TrainingData data = open_training_data(run);
+    return test::error_of([&] { SampleWriter(run, data.tokenizer.get()); });
+  };
+  RunConfig run = config(SmallKind::translation);
+  for (int i = 0; i < 30; ++i) run.eval.prompts[1] += " w9";
+  EXPECT_THAT(error(run), testing::HasSubstr("eval.prompts, text 2"));
+  run = config(SmallKind::prefix_lm);
+  run.eval.prompts = {"w9"};
+  EXPECT_THAT(error(run), testing::HasSubstr("eval.prompts, text 1: the prompt has 1 tokens"));
+  run = config(SmallKind::prompts);
+  EXPECT_THAT(error(run), testing::HasSubstr("eval.prompts has texts, but the data has no "
+                                             "tokenizer (data.tokenizer)"));
+  EXPECT_THAT(test::error_of([&] { SampleWriter(run, nullptr); }),
+              testing::HasSubstr("no tokenizer"));
+}
+
+}  // namespace
+}  // namespace tessera
