@@ -2,7 +2,7 @@
 """Opens the page of `tessera report` in headless Chromium: tests/browser/report_test.py build/cpu/tessera
 
 Checks that no script fails, that panels have all points, that zoom, toggles, smoothing and the cursor change what is
-drawn, that the page keeps its state over a reload, that it fits a phone's width, and that dark mode has other colors.
+drawn, that samples of any step are shown, that the page keeps its state over a reload, that it fits a phone's width, and that dark mode has other colors.
 Exits with 77 if Chromium is not installed. --screenshots FOLDER keeps pictures.
 """
 
@@ -61,6 +61,14 @@ def write_journal(folder):
                       {"event": "end", "step": 500, "what": "rank 2 died by signal 9", "seconds": 61.5},
                       {"event": "start", "step": 500, "command": ["mpirun", "-np", "4"]}):
             file.write(json.dumps({"time": "2026-11-25T17:05:00Z", **event}) + "\n")
+
+
+def write_samples(folder):
+    """A long text among them, and lines, markup and an empty prompt."""
+    with open(folder / "samples.jsonl", "w") as file:
+        for step in range(500, STEPS + 1, 500):
+            for prompt, text in (("Once", f" upon step {step}\n  <b>{'x' * 400}</b>"), ("", f"text of {step}")):
+                file.write(json.dumps({"step": step, "prompt": prompt, "text": text}) + "\n")
 
 
 def points(browser, raw=False):
@@ -183,14 +191,43 @@ def check_cursor(browser):
     assert "step 1,990" in text(browser, "#at"), text(browser, "#at")
 
 
+def samples(browser):
+    """What the page shows of the samples: the step at the slider, and those of each run."""
+    return browser.evaluate("[document.querySelector('#sample-at').textContent, ...[...document.querySelectorAll("
+                            "'.samples')].map((box) => box.hidden ? null : box.querySelector('small').textContent + "
+                            "[...box.querySelectorAll('dd')].map((text) => ' | ' + text.textContent).join(''))]")
+
+
+def check_samples(browser):
+    texts = lambda step: f"step {step:,} |  upon step {step}\n  <b>{'x' * 400}</b> | text of {step}"
+    assert samples(browser) == ["step 2,000", texts(2000)], samples(browser)
+    assert browser.evaluate("document.querySelector('#sample-after').disabled")
+    browser.click("#sample-before")
+    assert samples(browser) == ["step 1,500", texts(1500)], samples(browser)
+    browser.evaluate("((slider) => { slider.value = 0; slider.dispatchEvent(new Event('input')); })"
+                     "(document.querySelector('#sample-step'))")
+    assert samples(browser) == ["step 500", texts(500)], samples(browser)
+    assert browser.evaluate("document.querySelector('#sample-before').disabled")
+    browser.reload()
+    assert samples(browser) == ["step 500", texts(500)], "the step outlives a reload"
+    browser.click(".chip[data-run='0']")
+    assert samples(browser) == ["step 500", None], samples(browser)
+    browser.click(".chip[data-run='0']")
+    for _ in range(3):
+        browser.click("#sample-after")
+    assert samples(browser)[0] == "step 2,000", samples(browser)
+    assert "sample" not in browser.evaluate("location.hash"), "the newest samples are shown after a reload"
+
+
 def check_looks(browser):
     color = "getComputedStyle(document.body).backgroundColor"
     stroke = "getComputedStyle(document.querySelector('path.curve')).stroke"
-    light = [browser.evaluate(color), browser.evaluate(stroke)]
+    card = "getComputedStyle(document.querySelector('.samples')).backgroundColor"
+    light = [browser.evaluate(each) for each in (color, stroke, card)]
     browser.set_dark(True)
-    dark = [browser.evaluate(color), browser.evaluate(stroke)]
+    dark = [browser.evaluate(each) for each in (color, stroke, card)]
     browser.set_dark(False)
-    assert light[0] != dark[0] and light[1] != dark[1], (light, dark)
+    assert all(a != b for a, b in zip(light, dark)), (light, dark)
     for width in (360, 800):
         browser.resize(width, 740, mobile=width < 600)
         wide = browser.evaluate("[document.documentElement.scrollWidth, innerWidth]")
@@ -254,11 +291,12 @@ def main():
         write_run(folder / "low", 0.001)
         write_run(folder / "high", 0.003)
         write_journal(folder / "high")
+        write_samples(folder / "low")
         page = str(folder / "page.html")
         subprocess.run([options.tessera, "report", str(folder / "low"), str(folder / "high"), "--output", page],
                        check=True, stdout=subprocess.DEVNULL)
         browser.open(page)
-        for check in (check_charts, check_zoom, check_toggles, check_cursor, check_looks):
+        for check in (check_charts, check_zoom, check_toggles, check_cursor, check_samples, check_looks):
             check(browser)
             print(f"{check.__name__}: passed")
         if options.screenshots:

@@ -56,6 +56,32 @@ std::string_view name_of(RunEvent::Kind kind) {
   return "skipped";
 }
 
+/// Text of several lines. Tabs stay, and what else is unprintable is escaped.
+std::string printable_lines(std::string_view text) {
+  std::string shown;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find_first_of("\n\t"), text.size());
+    shown += printable(text.substr(0, end));
+    text.remove_prefix(end);
+    if (text.empty()) break;
+    shown += text.front();
+    text.remove_prefix(1);
+  }
+  return shown;
+}
+
+Json to_json(const std::vector<RunSamples>& samples) {
+  Json list = Json::array();
+  for (const RunSamples& of_step : samples) {
+    Json texts = Json::array();
+    for (const auto& [prompt, text] : of_step.texts) {
+      texts.push_back({printable_lines(prompt), printable_lines(text)});
+    }
+    list.push_back({{"step", of_step.step}, {"texts", std::move(texts)}});
+  }
+  return list;
+}
+
 Json to_json(const RunRecord& run, const std::string& name,
              const std::vector<ReportPanel>& panels) {
   Json series = Json::object(), events = Json::array();
@@ -73,7 +99,10 @@ Json to_json(const RunRecord& run, const std::string& name,
     events.push_back(
         {{"kind", name_of(event.kind)}, {"step", event.step}, {"text", printable(event.text)}});
   }
-  return {{"name", printable(name)}, {"series", std::move(series)}, {"events", std::move(events)}};
+  return {{"name", printable(name)},
+          {"series", std::move(series)},
+          {"events", std::move(events)},
+          {"samples", to_json(run.samples)}};
 }
 
 /// "gpt2: 12 layers, 768 wide, 12 heads; batches of 480, bf16" from the keys that are there.
@@ -253,6 +282,36 @@ class Fold {
   bool folds_;
 };
 
+/// What the models wrote last. The script lets the reader choose the step.
+void add_samples(std::string& html, const std::vector<RunRecord>& runs,
+                 const std::vector<std::string>& names) {
+  const auto has = [](const RunRecord& run) { return !run.samples.empty(); };
+  if (std::ranges::none_of(runs, has)) return;
+  html +=
+      "<section id=\"samples\"><h2>Samples</h2>\n"
+      "<div class=\"choice\" id=\"sample-choice\" hidden>"
+      "<button type=\"button\" id=\"sample-before\" aria-label=\"earlier samples\">◀</button>"
+      "<input type=\"range\" id=\"sample-step\" min=\"0\" aria-label=\"step of the samples\">"
+      "<button type=\"button\" id=\"sample-after\" aria-label=\"later samples\">▶</button>"
+      "<output id=\"sample-at\" for=\"sample-step\"></output></div>\n";
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (!has(runs[i])) continue;
+    const RunSamples& last = runs[i].samples.back();
+    append_html(html, "<div class=\"samples\" data-run=\"{}\"><h3>", i);
+    if (runs.size() > 1) {
+      append_html(html, "<span class=\"run\" style=\"--c:var(--c{})\">{}</span> ", i % kColors,
+                  safe(names[i]));
+    }
+    append_html(html, "<small>step {}</small></h3><dl>", grouped(last.step));
+    for (const auto& [prompt, text] : last.texts) {
+      append_html(html, "<dt>{}</dt><dd>{}</dd>", escape_html(printable_lines(prompt)),
+                  escape_html(printable_lines(text)));
+    }
+    html += "</dl></div>\n";
+  }
+  html += "</section>\n";
+}
+
 void add_events(std::string& html, const std::vector<RunRecord>& runs,
                 const std::vector<std::string>& names) {
   size_t count = 0;
@@ -402,6 +461,7 @@ std::string to_html(const std::vector<RunRecord>& runs, const ReportFrame& frame
       "</p></noscript>\n"
       "<p class=\"faint\">Drag across a chart to zoom, double-click to show all; arrow keys move "
       "the cursor.</p>\n";
+  add_samples(html, runs, names);
   if (runs.size() > 1) add_differences(html, runs, names);
   add_events(html, runs, names);
   add_starts(html, runs, names);

@@ -21,8 +21,9 @@ struct ReportFrame {
 inline constexpr size_t kMostPoints = 3000;
 
 /// Renders runs, at least one, as one self-contained HTML page: charts of what they logged,
-/// results, the keys that differ, starts and other events, and the configurations. Charts need
-/// JavaScript, everything else does not. Text of the runs is always shown as text and never runs.
+/// results, samples, the keys that differ, starts and other events, and the configurations. Charts
+/// need JavaScript, everything else does not. Text of the runs is always shown as text and never
+/// runs.
 std::string to_html(const std::vector<RunRecord>& runs, const ReportFrame& frame);
 
 }  // namespace tessera

@@ -26,7 +26,8 @@ const std::string_view kReportScript = R"(
   }
 
   // What the reader chose. It is kept in the address, so that it survives a reload.
-  const state = { x: "step", smooth: 0, zoom: null, log: new Set(), off: new Set(), reload: true };
+  const state = { x: "step", smooth: 0, zoom: null, log: new Set(), off: new Set(), reload: true,
+    sample: null };  // the step of the samples; null: the last one
   const hasTokens = runs.some((run) => run.series.tokens);
 
   function load() {
@@ -40,6 +41,8 @@ const std::string_view kReportScript = R"(
     for (const id of list("log")) state.log.add(id);
     for (const run of list("off").map(Number)) if (run < runs.length) state.off.add(run);
     state.reload = saved.get("reload") !== "0";
+    const sample = Number(saved.get("sample") || NaN);
+    if (Number.isFinite(sample)) state.sample = sample;
   }
   function save() {
     const saved = new URLSearchParams();
@@ -49,6 +52,7 @@ const std::string_view kReportScript = R"(
     if (state.log.size > 0) saved.set("log", [...state.log]);
     if (state.off.size > 0) saved.set("off", [...state.off]);
     if (!state.reload) saved.set("reload", "0");
+    if (state.sample !== null) saved.set("sample", state.sample);
     history.replaceState(null, "", "#" + saved);
   }
 
@@ -371,6 +375,7 @@ const std::string_view kReportScript = R"(
   function update() {
     updateCurves();
     drawAll();
+    showSamples();
     save();
   }
   function zoomTo(from, to) {
@@ -535,6 +540,42 @@ const std::string_view kReportScript = R"(
     find("tools").hidden = false;
   }
 
+  // What the models wrote at a step or, if they wrote nothing then, before it.
+  const sampleSteps = [...new Set(runs.flatMap((run) => run.samples.map(({ step }) => step)))]
+    .sort((a, b) => a - b);
+  const sampleIndex = () => state.sample === null ? sampleSteps.length - 1
+                                                  : nearest(sampleSteps, state.sample);
+  function showSamples() {
+    if (sampleSteps.length === 0) return;
+    const index = sampleIndex(), at = sampleSteps[index];
+    find("sample-step").value = index;
+    find("sample-before").disabled = index === 0;
+    find("sample-after").disabled = index === sampleSteps.length - 1;
+    find("sample-at").textContent = "step " + stepText(at);
+    for (const box of document.querySelectorAll(".samples")) {
+      const run = Number(box.dataset.run);
+      box.hidden = state.off.has(run);
+      const found = runs[run].samples.filter(({ step }) => step <= at).pop();
+      box.querySelector("small").textContent = found ? "step " + stepText(found.step) : "none yet";
+      box.querySelector("dl").replaceChildren(...(found ? found.texts : []).flatMap(
+        ([prompt, text]) => [make("dt", {}, prompt), make("dd", {}, text)]));
+    }
+  }
+  function chooseSample(index) {
+    state.sample = index >= sampleSteps.length - 1 ? null : sampleSteps[Math.max(0, index)];
+    showSamples();
+    save();
+  }
+  function buildSamples() {
+    if (sampleSteps.length < 2) return;
+    find("sample-step").max = sampleSteps.length - 1;
+    find("sample-step").addEventListener("input",
+      (event) => chooseSample(Number(event.target.value)));
+    find("sample-before").addEventListener("click", () => chooseSample(sampleIndex() - 1));
+    find("sample-after").addEventListener("click", () => chooseSample(sampleIndex() + 1));
+    find("sample-choice").hidden = false;
+  }
+
   function reloadWhileAlive() {
     const box = find("reload");
     if (!report.reload_seconds || !box) return;
@@ -550,6 +591,8 @@ const std::string_view kReportScript = R"(
   panels.forEach(build);
   updateCurves();
   drawAll();
+  buildSamples();
+  showSamples();
   reloadWhileAlive();
   let width = 0;
   new ResizeObserver(() => {

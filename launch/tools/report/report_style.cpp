@@ -113,6 +113,20 @@ svg text { fill: var(--faint); font-size: 11.5px; font-variant-numeric: tabular-
 .point { stroke: var(--card); stroke-width: 1.5; pointer-events: none; }
 .select { fill: var(--shade); stroke: var(--accent); pointer-events: none; }
 .none { font-size: 13px; }
+.choice { display: flex; flex-wrap: wrap; gap: 8px; align-items: center; margin: 0 0 10px;
+  font-size: 13.5px; font-variant-numeric: tabular-nums; }
+.choice[hidden] { display: none; }
+.choice input { flex: 1 1 120px; max-width: 420px; min-width: 0; }
+.samples { background: var(--card); border: 1px solid var(--line); border-radius: 8px;
+  padding: 10px 14px; margin: 0 0 10px; }
+.samples h3 { font-size: 14px; margin: 0 0 6px; overflow-wrap: anywhere; }
+.samples h3 small { font-size: 12.5px; font-weight: 400; color: var(--faint); }
+.samples dl { margin: 0; }
+.samples dt, .samples dd { margin: 0; white-space: pre-wrap; overflow-wrap: anywhere;
+  min-height: 1.5em; unicode-bidi: isolate; }
+.samples dt { font-size: 13px; color: var(--faint); }
+.samples dd { margin: 0 0 12px; padding: 2px 0 2px 12px; border-left: 3px solid var(--grid); }
+.samples dd:last-child { margin-bottom: 2px; }
 details { background: var(--card); border: 1px solid var(--line); border-radius: 8px;
   padding: 8px 14px; margin: 0 0 10px; }
 summary { cursor: pointer; overflow-wrap: anywhere; }

@@ -13,6 +13,7 @@
 #include "launch/config/values/yaml_reader.h"
 #include "launch/support/text/json.h"
 #include "launch/support/text/number_text.h"
+#include "launch/support/text/utf8.h"
 
 namespace tessera {
 namespace {
@@ -247,6 +248,53 @@ class JournalReader {
   std::string layout_;  // of the next start
 };
 
+/// Collects the lines of samples.jsonl.
+class SamplesReader {
+ public:
+  explicit SamplesReader(RunRecord& record) : record_(record) {}
+
+  void add(int64_t number, const std::string& text) {
+    const Json line = object_in(text);
+    if (line.is_null()) return damaged_.add(number, "is no JSON object");
+    const std::optional<int64_t> step = integer_at(line, "step");
+    if (!step) return damaged_.add(number, "has no step");
+    for (const char* key : {"prompt", "text"}) {
+      const auto found = line.find(key);
+      if (found == line.end() || !found->is_string()) {
+        return damaged_.add(number, fmt::format("has no {}", key));
+      }
+    }
+    by_step_[*step].push_back({cut(text_at(line, "prompt")), cut(text_at(line, "text"))});
+  }
+
+  void finish() {
+    constexpr size_t kMost = RunRecord::kMostSamples;
+    const size_t count = by_step_.size();
+    size_t place = 0;
+    for (auto& [step, texts] : by_step_) {
+      // Keeps kMost of them, in equal distances, the last among them.
+      const bool kept =
+          count <= kMost || place == 0 ||
+          place * (kMost - 1) / (count - 1) != (place - 1) * (kMost - 1) / (count - 1);
+      ++place;
+      if (kept) record_.samples.push_back({step, std::move(texts)});
+    }
+    if (const std::string text = damaged_.text(); !text.empty()) record_.problems.push_back(text);
+  }
+
+ private:
+  static std::string cut(std::string text) {
+    if (text.size() <= RunRecord::kMostSampleBytes) return text;
+    text.resize(RunRecord::kMostSampleBytes);
+    text.resize(text.size() - incomplete_utf8(text));
+    return text + "…";
+  }
+
+  RunRecord& record_;
+  DamagedLines damaged_ = {.file = "samples.jsonl"};
+  std::map<int64_t, std::vector<ModelSample>> by_step_;
+};
+
 /// A value of any kind on one line.
 std::string text_of(const ConfigValue& value) {
   std::vector<std::string> parts;
@@ -348,6 +396,12 @@ void read_journal(std::istream& lines, RunRecord& record) {
   reader.finish();
 }
 
+void read_samples(std::istream& lines, RunRecord& record) {
+  SamplesReader reader(record);
+  for_each_line(lines, [&](int64_t number, const std::string& line) { reader.add(number, line); });
+  reader.finish();
+}
+
 void read_keys(std::string_view name, std::string_view yaml, RunRecord& record) {
   try {
     const ConfigValue root = read_yaml({std::string(name), std::string(yaml)});
@@ -382,14 +436,15 @@ RunRecord read_run(const fs::path& folder) {
   RunRecord record;
   record.path = folder.string();
   read_metrics(file, record);
-  if (const fs::path journal = folder / "supervise.jsonl"; fs::exists(journal, ignored)) {
-    std::ifstream events(journal);
-    if (events) {
-      read_journal(events, record);
-    } else {
-      record.problems.push_back(fmt::format("{} cannot be read", journal.string()));
-    }
-  }
+  const auto read_if_there = [&](const char* name, const auto& read) {
+    const fs::path path = folder / name;
+    if (!fs::exists(path, ignored)) return;
+    std::ifstream lines(path);
+    if (lines) return read(lines, record);
+    record.problems.push_back(fmt::format("{} cannot be read", path.string()));
+  };
+  read_if_there("supervise.jsonl", read_journal);
+  read_if_there("samples.jsonl", read_samples);
   try {
     const SourceText source = read_config_file(folder / "config.yaml");
     record.config_text = source.text;

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "launch/metrics/model_sample.h"
 #include "launch/support/same_on_ranks.h"
 
 namespace tessera {
@@ -42,6 +43,12 @@ struct RunStart {
   int64_t saved_step = 0;  ///< of the newest checkpoint at its end
 };
 
+/// The texts that the model wrote after a step.
+struct RunSamples {
+  int64_t step = 0;
+  std::vector<ModelSample> texts = {};
+};
+
 /// Lines of a file that are left out because they are damaged.
 struct DamagedLines {
   std::string file;
@@ -57,6 +64,8 @@ struct DamagedLines {
 struct RunRecord {
   static constexpr size_t kMostEvents = 500;  ///< of each kind
   static constexpr size_t kMostStarts = 1000;
+  static constexpr size_t kMostSamples = 300;        ///< steps with samples
+  static constexpr size_t kMostSampleBytes = 20000;  ///< of a prompt or text
 
   std::string path;                ///< as the user wrote it
   std::string config_text;         ///< config.yaml as it is; "" if it cannot be read
@@ -65,6 +74,7 @@ struct RunRecord {
   std::vector<RunEvent> events;                          ///< in the order of steps
   int64_t skipped_steps = 0, rollbacks = 0;              ///< of the whole run
   std::vector<RunStart> starts;                          ///< from supervise.jsonl
+  std::vector<RunSamples> samples;                       ///< from samples.jsonl, by step
   int64_t last_step = 0;                                 ///< that was logged
   std::vector<std::string> problems;                     ///< sentences for the reader
 
@@ -86,12 +96,17 @@ void read_metrics(std::istream& lines, RunRecord& record);
 /// Likewise for supervise.jsonl (launch/tools/supervise/journal.h): starts and restarts.
 void read_journal(std::istream& lines, RunRecord& record);
 
+/// Likewise for samples.jsonl. Of more than kMostSamples steps, it leaves out some between the
+/// first and the last.
+void read_samples(std::istream& lines, RunRecord& record);
+
 /// Reads the keys of a run's configuration, whatever version of this program wrote it. A text that
 /// is no configuration is a problem of the record.
 void read_keys(std::string_view name, std::string_view yaml, RunRecord& record);
 
 /// Reads a run's folder. Throws if it is none or has no metrics.jsonl. A config.yaml that cannot be
-/// read is a problem of the record; supervise.jsonl exists only for supervised runs.
+/// read is a problem of the record; supervise.jsonl exists only for supervised runs, and
+/// samples.jsonl only for those with eval.prompts.
 RunRecord read_run(const std::filesystem::path& folder);
 
 /// A key whose values differ between runs.

@@ -359,6 +359,61 @@ TEST(ReportPage, EscapesTextOfRuns) {
   }
 }
 
+RunRecord with_samples(RunRecord run, const std::string& lines) {
+  std::istringstream stream(lines);
+  read_samples(stream, run);
+  return run;
+}
+
+std::string sample_line(int64_t step, const std::string& prompt, const std::string& text) {
+  return Json{{"step", step}, {"prompt", prompt}, {"text", text}}.dump() + "\n";
+}
+
+TEST(RunRecord, HasSamplesByStep) {
+  RunRecord run = with_samples(
+      {}, sample_line(4, "a", "x") + "{\"step\":4,\"prompt\":\"b\"}\n[]\n" +
+              sample_line(2, "a", "w") + sample_line(4, "b", std::string(30'000, 'y')) +
+              "{\"step\":5,\"prompt\":\"a\",\"text\":\"unfin");
+  ASSERT_EQ(run.samples.size(), 2u);
+  EXPECT_EQ(run.samples[0].step, 2);
+  ASSERT_EQ(run.samples[1].texts.size(), 2u);
+  EXPECT_EQ(run.samples[1].texts[0].text, "x");
+  EXPECT_EQ(run.samples[1].texts[1].text, std::string(20'000, 'y') + "…");
+  EXPECT_THAT(run.problems,
+              ElementsAre("samples.jsonl: 2 damaged lines are left out: line 2 has no text, line 3 "
+                          "is no JSON object"));
+  std::string many;
+  for (int64_t step = 1; step <= 1000; ++step) many += sample_line(step, "a", "x");
+  run = with_samples({}, many);
+  EXPECT_EQ(run.samples.size(), RunRecord::kMostSamples);
+  EXPECT_EQ(run.samples.front().step, 1);
+  EXPECT_EQ(run.samples.back().step, 1000);
+}
+
+TEST(ReportPage, ShowsSamplesAsText) {
+  const std::string script = "</script><script>alert(1)</script>";
+  const RunRecord run =
+      with_samples(small_run(), sample_line(10, "once", "first") +
+                                    sample_line(20, script, "a\n\tb\x1b[2J" + script) +
+                                    sample_line(20, "", "<b>"));
+  EXPECT_EQ(count(to_html({small_run()}, {.written = "now", .reload_seconds = {}}),
+                  "<section id=\"samples\">"),
+            0u);
+  const std::string page = to_html({run}, {.written = "now", .reload_seconds = {}});
+  EXPECT_THAT(page, AllOf(HasSubstr("<section id=\"samples\"><h2>Samples</h2>"),
+                          HasSubstr("<small>step 20</small></h3><dl><dt>&lt;/script&gt;"),
+                          HasSubstr("<dd>a\n\tb\\x1b[2J&lt;/script&gt;"),
+                          HasSubstr("<dt></dt><dd>&lt;b&gt;</dd></dl>"), Not(HasSubstr("\x1b"))));
+  EXPECT_EQ(count(page, "<script"), 2u);
+  const Json samples = json_in(page).at("runs").at(0).at("samples");
+  EXPECT_EQ(samples.at(0).dump(), "{\"step\":10,\"texts\":[[\"once\",\"first\"]]}");
+  EXPECT_EQ(samples.at(1).at("texts").at(0).at(1), "a\n\tb\\x1b[2J" + script);
+  const std::string both =
+      to_html({small_run("runs/b"), run}, {.written = "now", .reload_seconds = {}});
+  EXPECT_THAT(both, HasSubstr("<div class=\"samples\" data-run=\"1\"><h3><span class=\"run\""));
+  EXPECT_THAT(both, Not(HasSubstr("<div class=\"samples\" data-run=\"0\">")));
+}
+
 TEST(ReportPage, LoadsNothing) {
   const std::string page = to_html({small_run()}, {.written = "now", .reload_seconds = {}});
   EXPECT_THAT(page, HasSubstr("content=\"default-src 'none'; style-src 'unsafe-inline'; "
