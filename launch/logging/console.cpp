@@ -32,11 +32,14 @@ void Console::line(const std::string& text) {
 void Console::warning(const std::string& text) { line("warning: " + text); }
 
 void Console::progress(const StepResult& result, double seconds_left) {
+  losses_.add(result.loss());
   if (!bar_.is_due()) return;
+  const std::string course = losses_.text();
   bar_.draw(fmt::format(
-      "{} {}/{}  loss {:.4f}  {} left",
+      "{} {}/{}  loss {:.4f}{}{}  {} left",
       progress_bar(static_cast<double>(result.step) / static_cast<double>(total_steps_)),
-      result.step, total_steps_, result.loss(), human_duration(seconds_left)));
+      result.step, total_steps_, result.loss(), course.empty() ? "" : " ", course,
+      human_duration(seconds_left)));
 }
 
 void Console::step(const StepResult& result, const Speed& speed, double seconds_left) {

@@ -9,6 +9,7 @@
 #include "launch/metrics/model_sample.h"
 #include "launch/metrics/step_result.h"
 #include "launch/support/text/redrawn_line.h"
+#include "launch/support/text/sparkline.h"
 
 namespace tessera {
 
@@ -34,7 +35,7 @@ class Console {
 
   /// Whether progress() would draw now: there is a bar, and its last update is not too recent.
   bool progress_is_due() const { return bar_.is_due(); }
-  /// Redraws the bar if it is due.
+  /// Redraws the bar, with the course of the loss, if it is due.
   void progress(const StepResult& result, double seconds_left);
   void step(const StepResult& result, const Speed& speed, double seconds_left);
   void evaluation(int64_t step, const Evaluation& found);
@@ -46,6 +47,7 @@ class Console {
   bool prints_;
   int64_t total_steps_;
   RedrawnLine bar_;
+  Sparkline losses_;
 };
 
 /// Accumulates the times of recent steps, for speed and time left.
