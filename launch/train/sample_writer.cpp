@@ -35,7 +35,8 @@ SampleWriter::SampleWriter(const RunConfig& config, const Tokenizer* tokenizer)
   for (size_t i = 0; i < prompts_.size(); ++i) {
     const std::string where = fmt::format("eval.prompts, text {}", i + 1);
     if (has_source(config.model)) {
-      sources_.push_back(source_sample(config.model, tokenizer_, prompts_[i], false, where));
+      sources_.push_back(
+          source_sample(config.model, tokenizer_, prompts_[i], config.data.truncate, where));
     } else {
       tokens_.push_back(encode_prompt(config.model, tokenizer_, prompts_[i], where));
     }

@@ -29,7 +29,7 @@ class Samples : public testing::Test {
   RunConfig config(SmallKind kind) const {
     RunConfig run = test::small_run(folder_, "run", kind);
     run.train.recompute = Recompute::block;
-    run.eval.prompts = {"w9 w12 w9 w12 w15", "w30 w33 w36", "w9 w12 w9 w12 w15"};
+    run.eval.prompts = {"w9 w12 w9 w12 w15", "w30 w33 w36 w30 w33 w36", "w9 w12 w9 w12 w15"};
     run.eval.sample_interval = 1;
     run.eval.sample_tokens = 24;
     return run;
