@@ -99,11 +99,11 @@ std::vector<MemoryPlan::Line> memory_lines(const ParameterStore& store,
       {"micro-batch", working.device_batch},
       {kCheckpointCopyLine, working.checkpoint_copy, /*in_host=*/true},
       {"batch", working.host_batches, /*in_host=*/true}};
-  if (const size_t bytes = store.frozen_master_bytes(); bytes > 0) {
-    lines.push_back({"frozen master weights", bytes, /*in_host=*/true});
-  }
   if (working.samples > 0) {
     lines.insert(lines.end() - 2, {"samples", working.samples});
+  }
+  if (const size_t bytes = store.frozen_master_bytes(); bytes > 0) {
+    lines.push_back({"frozen master weights", bytes, /*in_host=*/true});
   }
   // Few models have one.
   if (const size_t bytes = store.constant_bytes(); bytes > 0) {
