@@ -185,6 +185,16 @@ Tensor Model::token_logits(const StepContext& outer, const TokenBatch& batch) {
   return logits;
 }
 
+Tensor Model::token_losses(const StepContext& outer, const TokenBatch& batch) {
+  LanguageHead& head = language_head();
+  const StepContext ctx = context_for(outer, batch);
+  const Tensor losses = ctx.arena.allocate({batch.num_targets()}, DType::f32);
+  const LossSums sums{ctx.arena.allocate({LossSums::kCount}, DType::f64)};
+  fill(sums.values, 0.0);
+  head.loss(ctx, hidden_states(ctx, batch), batch, sums, losses);
+  return losses;
+}
+
 Tensor Model::label_logits(const StepContext& outer, const TokenBatch& batch) {
   require(label_head_ != nullptr, "this model has no head for labels");
   const StepContext ctx = context_for(outer, batch);

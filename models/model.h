@@ -69,6 +69,10 @@ class Model {
   /// Throws if the model has no language head.
   Tensor token_logits(const StepContext& ctx, const TokenBatch& batch);
 
+  /// Returns −log p of the target of each token that has one, (M) fp32 in ctx.arena, the same on
+  /// every tensor rank. Throws if the model has no language head.
+  Tensor token_losses(const StepContext& ctx, const TokenBatch& batch);
+
   /// Returns the logits of the label head: (S, K) of the documents, or (M, K) of the tokens with a
   /// target. Throws if the model has none.
   Tensor label_logits(const StepContext& ctx, const TokenBatch& batch);

@@ -89,6 +89,9 @@ void dry_evaluate(Model& model, const TokenBatch& batch, const SequenceShard& ro
   const StepContext ctx = evaluation_context(arena, rows);
   const Tensor predictions = allocate_predictions(arena, model.config(), batch);
   model.evaluate(ctx, batch, {Tensor(nullptr, {LossSums::kCount}, DType::f64, kMeta)}, predictions);
+  if (traits_of(model.config()).objective != Objective::causal_lm) return;
+  arena.reset();
+  model.token_losses(ctx, batch);  // of multiple-choice questions
 }
 
 }  // namespace

@@ -22,9 +22,10 @@ class LanguageHead {
   LanguageHead(ParameterStore& store, const ModelConfig& config, VocabParallelEmbedding& words,
                Communicator& tp);
 
-  /// hidden (n, C). Adds to the token losses and to the number of correct predictions.
+  /// hidden (n, C). Adds to the token losses and to the number of correct predictions. If defined,
+  /// overwrites `losses` (M) fp32 with the loss of each token that has a target, on every rank.
   void loss(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch,
-            const LossSums& sums);
+            const LossSums& sums, Tensor losses = {});
 
   /// Adds to the token losses and sets dhidden (n, C) to the gradient of weight × loss. dhidden may
   /// not alias hidden. Marks all gradients of the head as final, not that of a tied word table.

@@ -78,11 +78,15 @@ Tensor VocabParallelLoss::chunk_gradient(const StepContext& ctx, const Tensor& x
 }
 
 void VocabParallelLoss::loss(const StepContext& ctx, const Tensor& x, const Tensor& targets,
-                             Tensor loss_sum, Tensor correct) {
+                             Tensor loss_sum, Tensor correct, Tensor losses) {
   const TrafficScope traffic(Traffic::loss);
   for_each_chunk(x.dim(0), [&](int64_t begin, int64_t end) {
     const Arena::Scope scope(ctx.arena);
-    forward_chunk(ctx, x.slice(begin, end), targets.slice(begin, end), loss_sum, correct);
+    const Chunk chunk =
+        forward_chunk(ctx, x.slice(begin, end), targets.slice(begin, end), loss_sum, correct);
+    if (!losses.defined()) return;
+    scale(chunk.target_logit, -1.0f, chunk.target_logit);
+    add(chunk.log_sum_exp, chunk.target_logit, losses.slice(begin, end));
   });
 }
 

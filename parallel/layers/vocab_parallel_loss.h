@@ -30,9 +30,10 @@ class VocabParallelLoss {
 
   /// loss_sum (1) fp64 += the sum over positions of −log p(target), the same on all tensor ranks.
   /// If defined, `correct` (1) fp64 += the number of targets that have the largest logit. x (N, C),
-  /// targets (N) int32; positions with kIgnoreTarget are skipped.
+  /// targets (N) int32; positions with kIgnoreTarget are skipped. If defined, overwrites `losses`
+  /// (N) fp32 with −log p(target) of each position; meaningless without a target.
   void loss(const StepContext& ctx, const Tensor& x, const Tensor& targets, Tensor loss_sum,
-            Tensor correct);
+            Tensor correct, Tensor losses = {});
 
   /// Computes loss() and the gradient of scale × loss. Overwrites dx (N, C) with the sum over the
   /// tensor ranks; accumulates into the gradients of the table and the bias. dx must not alias x.
