@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/process_stat.h"
+#include "core/trace/flight_recorder.h"
 #include "launch/support/text/number_text.h"
 
 namespace tessera {
