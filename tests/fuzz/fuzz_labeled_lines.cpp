@@ -1,7 +1,8 @@
-// A .tsv or .jsonl file of labeled texts or words, of texts that belong together, or of prompts and
-// completions or messages. The first byte of the input says which, whether labels are names, and
-// how many a text has.
+// A .tsv or .jsonl file of labeled texts or words, of texts that belong together, of prompts and
+// completions or messages, or of multiple-choice questions. The first byte of the input says which,
+// whether labels are names, and how many a text has.
 
+#include "launch/data/datasets/choice_lines.h"
 #include "launch/data/datasets/labeled_lines.h"
 #include "launch/data/datasets/labeled_words.h"
 #include "launch/data/datasets/sft_lines.h"
@@ -42,6 +43,13 @@ void read_sft(const std::string& path, size_t size) {
   });
 }
 
+void read_choices(const std::string& path, size_t size) {
+  for_each_choice_line(path, [&](const ChoiceLine& line) {
+    fuzz::expect(line.answer >= 0 && line.answer < std::ssize(line.choices), "no such choice");
+    fuzz::expect(line.context.size() <= size + 1, "a context longer than the file");
+  });
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -53,8 +61,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if ((data[0] & 4) != 0) labels.problem_type = ProblemType::multi_label_classification;
   if ((data[0] & 8) != 0) labels = {1, {}, ProblemType::regression};
   const bool words = (data[0] & 16) != 0, tuples = (data[0] & 32) != 0;
-  const bool sft = (data[0] & 64) != 0;
+  const bool sft = (data[0] & 64) != 0, choices = (data[0] & 128) != 0;
   fuzz::refuse_or_take([&] {
+    if (choices) return read_choices(path, size);
     if (sft) return read_sft(path, size);
     if (tuples) return read_tuples(path, size);
     words ? read_words(path, labels, size) : read_texts(path, labels, size);
