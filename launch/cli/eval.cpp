@@ -37,6 +37,19 @@ void add_data_options(CLI::App& command, EvalOptions& options) {
       ->check(whole_number_from(1));
 }
 
+void add_question_options(CLI::App& command, EvalOptions& options) {
+  command
+      .add_option("--multiple-choice", options.multiple_choice,
+                  "Instead of data: answer the multiple-choice questions of a file in HellaSwag's "
+                  "or a plain format. May be repeated")
+      ->type_name("FILE.jsonl")
+      ->allow_extra_args(false);
+  command
+      .add_option("--log-samples", options.log_samples,
+                  "With --multiple-choice: also write the log-likelihood of each choice")
+      ->type_name("FILE.jsonl");
+}
+
 void eval(EvalOptions options, const DeviceOptions& devices, bool as_json, Communicator& world) {
   options.device = devices.device;
   options.backend = devices.backend;
@@ -52,10 +65,11 @@ void add_eval_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<EvalOptions>();
   const auto devices = std::make_shared<DeviceOptions>();
   const auto as_json = std::make_shared<bool>(false);
-  CLI::App* command =
-      app.add_subcommand("eval", "Evaluate a trained model: loss, perplexity and accuracies");
+  CLI::App* command = app.add_subcommand(
+      "eval", "Evaluate a trained model: loss, perplexity, accuracies, multiple-choice questions");
   add_run_argument(*command, options->checkpoint);
   add_data_options(*command, *options);
+  add_question_options(*command, *options);
   command
       ->add_option(
           "--tensor", options->tensor,

@@ -222,6 +222,7 @@ std::string describe(const Evaluation& found) {
     text += fmt::format("  {} {:.3f}", metric.name, metric.value);
   }
   if (!found.f1.empty()) text += fmt::format("  macro F1 {:.3f}", found.macro_f1());
+  for (const ChoiceScores& scores : found.choices) text += "  " + describe(scores);
   return text;
 }
 

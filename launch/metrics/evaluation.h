@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "launch/metrics/choice_scores.h"
 #include "launch/metrics/entities.h"
 #include "launch/metrics/retrieval.h"
 #include "models/losses.h"
@@ -65,7 +66,8 @@ struct Evaluation {
   /// (K, K) of the K classes, if each document has one: how many documents of a class (row) were
   /// predicted as each (column). Empty beyond kMostConfused classes.
   std::vector<int64_t> confusion;
-  std::vector<Metric> metrics;  ///< of label sets, numbers, entities and embeddings
+  std::vector<Metric> metrics;        ///< of label sets, numbers, entities and embeddings
+  std::vector<ChoiceScores> choices;  ///< of files of multiple-choice questions
 
   static constexpr int64_t kMostConfused = 256;
 

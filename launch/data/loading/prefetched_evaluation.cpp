@@ -8,15 +8,18 @@ namespace tessera {
 
 PrefetchedEvaluation::PrefetchedEvaluation(const TokenBatches& batches, const BatchShape& shape,
                                            Device for_device)
-    : batches_(batches) {
+    : own_batches_(batches), batches_(&batches) {
   for (int i = 0; i < 2; ++i) buffers_.emplace_back(shape, for_device);
 }
 
-void PrefetchedEvaluation::start(int64_t num_batches) {
+void PrefetchedEvaluation::start(int64_t num_batches) { start(own_batches_, num_batches); }
+
+void PrefetchedEvaluation::start(const TokenBatches& batches, int64_t num_batches) {
   // Drop a load left behind by an evaluation that failed.
   thread_.discard();
+  batches_ = &batches;
   next_ = 0;
-  count_ = num_batches * batches_.num_micro_batches();
+  count_ = num_batches * batches_->num_micro_batches();
   if (count_ > 0) announce(0);
   load_next();
 }
@@ -35,7 +38,7 @@ BatchBuffers& PrefetchedEvaluation::take() {
 // Loading the batch will report its errors.
 void PrefetchedEvaluation::announce(int64_t batch) const {
   try {
-    batches_.will_load_eval(batch);
+    batches_->will_load_eval(batch);
   } catch (const std::exception&) {
   }
 }
@@ -44,12 +47,12 @@ void PrefetchedEvaluation::load_next() {
   if (next_ == count_) return;
   BatchBuffers& into = buffers_[static_cast<size_t>(next_ % 2)];
   into.uploaded().wait();  // wait here: only this thread has a GPU
-  const int64_t batch = next_ / batches_.num_micro_batches();
-  const int64_t micro = next_ % batches_.num_micro_batches();
-  const bool hints = micro == 0 && next_ + batches_.num_micro_batches() < count_;
+  const int64_t batch = next_ / batches_->num_micro_batches();
+  const int64_t micro = next_ % batches_->num_micro_batches();
+  const bool hints = micro == 0 && next_ + batches_->num_micro_batches() < count_;
   thread_.start([this, batch, micro, hints, &into] {
     if (hints) announce(batch + 1);
-    batches_.load_eval(batch, micro, into);
+    batches_->load_eval(batch, micro, into);
   });
 }
 

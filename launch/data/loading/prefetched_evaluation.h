@@ -22,6 +22,9 @@ class PrefetchedEvaluation {
 
   /// Starts loading the first of `num_batches` eval batches and drops earlier loads.
   void start(int64_t num_batches);
+  /// Likewise for other data, with micro-batches of the same shape, until the next start().
+  /// `batches` must outlive this object.
+  void start(const TokenBatches& batches, int64_t num_batches);
 
   /// Returns the next micro-batch: those of an eval batch in order, then those of the next. It is
   /// valid until the next call. Waits until it is loaded and, on the calling thread, until the
@@ -39,7 +42,8 @@ class PrefetchedEvaluation {
   /// Starts loading micro-batch next_, if any, into the buffers that are free.
   void load_next();
 
-  const TokenBatches& batches_;
+  const TokenBatches& own_batches_;
+  const TokenBatches* batches_;        // that are being loaded
   std::vector<BatchBuffers> buffers_;  // two
   int64_t next_ = 0;                   // micro-batch that take() returns next
   int64_t count_ = 0;                  // number of micro-batches in the evaluation

@@ -7,11 +7,48 @@
 
 namespace tessera {
 
+namespace {
+
+std::string choices_to_string(const EvalReport& report) {
+  int64_t questions = 0, choices = 0;
+  for (const ChoiceScores& scores : report.found.choices) {
+    questions += scores.questions;
+    choices += scores.choices;
+  }
+  std::string text = fmt::format("{}: {} questions with {} choices, {:.0f} choices/s",
+                                 report.checkpoint.string(), questions, choices,
+                                 static_cast<double>(choices) / std::max(report.seconds, 1e-9));
+  for (const ChoiceScores& scores : report.found.choices) text += "\n" + describe(scores);
+  return text;
+}
+
+Json choices_to_json(const EvalReport& report) {
+  Json files = Json::array();
+  for (const ChoiceScores& scores : report.found.choices) {
+    files.push_back({{"name", scores.name},
+                     {"questions", scores.questions},
+                     {"choices", scores.choices},
+                     {"acc", scores.acc.value},
+                     {"acc_stderr", scores.acc.error},
+                     {"acc_norm", scores.acc_norm.value},
+                     {"acc_norm_stderr", scores.acc_norm.error}});
+  }
+  Json json = {{"checkpoint", report.checkpoint.string()},
+               {"step", report.step},
+               {"multiple_choice", std::move(files)},
+               {"seconds", report.seconds}};
+  if (!report.notes.empty()) json["notes"] = report.notes;
+  return json;
+}
+
+}  // namespace
+
 std::string to_string(const EvalReport& report) {
   const Evaluation& found = report.found;
   const TargetCounts& counts = found.counts;
   std::string text;
   for (const std::string& note : report.notes) text += note + "\n";
+  if (!found.choices.empty()) return text + choices_to_string(report);
   text += fmt::format("{}: {} samples of {} tokens", report.checkpoint.string(), report.samples,
                       counts.tokens);
   if (counts.token_targets > 0) {
@@ -38,6 +75,7 @@ std::string to_string(const EvalReport& report) {
 
 Json to_json(const EvalReport& report) {
   const Evaluation& found = report.found;
+  if (!found.choices.empty()) return choices_to_json(report);
   Json json = {{"checkpoint", report.checkpoint.string()},
                {"step", report.step},
                {"loss", found.losses.total()},

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <chrono>
 #include <cmath>
 #include <numbers>
 
@@ -14,7 +13,6 @@
 #include "launch/checkpoint/checkpoint_labels.h"
 #include "launch/checkpoint/checkpoint_tokenizer.h"
 #include "launch/checkpoint/find.h"
-#include "launch/checkpoint/model_state.h"
 #include "launch/config/label_names.h"
 #include "launch/config/load_config.h"
 #include "launch/config/validate_kind.h"
@@ -25,13 +23,12 @@
 #include "launch/data/training_data.h"
 #include "launch/devices/open_devices.h"
 #include "launch/support/files/folders.h"
-#include "launch/support/text/human_text.h"
-#include "launch/support/text/redrawn_line.h"
-#include "launch/support/text/terminal.h"
+#include "launch/tools/evaluate/choice_run.h"
 #include "launch/tools/evaluate/eval_dump.h"
+#include "launch/tools/evaluate/eval_model.h"
+#include "launch/tools/evaluate/eval_progress.h"
 #include "launch/tools/evaluate/text_bytes.h"
 #include "launch/tools/predict/text_model.h"
-#include "launch/train/dry_run.h"
 #include "launch/train/evaluation_pass.h"
 #include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
@@ -126,38 +123,30 @@ class EvalRun {
   }
 
   EvalReport run() {
-    const auto start = std::chrono::steady_clock::now();
     TextBytes text_bytes(*tokenizer_);
     EvalDump dump;
-    int64_t batches_done = 0;
-    RedrawnLine progress(stderr, groups_.world.rank() == 0 && stderr_is_watched());
-    const EvaluationPass pass = {
-        config_.model, *model_,        *arena_, groups_,
-        *prefetched_,  *device_batch_, {},      names_of_labels(config_.data.labels)};
+    EvalProgress progress(groups_.world.rank() == 0, batches_->num_eval_batches());
+    const EvaluationPass pass = {config_.model,
+                                 model_->model(),
+                                 model_->arena(),
+                                 groups_,
+                                 *prefetched_,
+                                 model_->device_batch(),
+                                 {},
+                                 names_of_labels(config_.data.labels)};
     report_.found = evaluate(pass, batches_->num_eval_batches(), [&](const TokenBatch& batch) {
       text_bytes.add(batch);
       if (options_.dump) dump.add(batch);
-      show(++batches_done, start, progress);
+      progress.add_batch();
     });
     progress.clear();
     if (traits_of(config_.model).objective == Objective::causal_lm) set_bits_per_byte(text_bytes);
     if (options_.dump) dump.write(*options_.dump, report_.found.losses);
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    report_.seconds = elapsed.count();
+    report_.seconds = progress.seconds();
     return report_;
   }
 
  private:
-  void show(int64_t batches_done, std::chrono::steady_clock::time_point start,
-            RedrawnLine& progress) const {
-    if (!progress.is_due()) return;
-    const double done =
-        static_cast<double>(batches_done) / static_cast<double>(batches_->num_eval_batches());
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    progress.draw(fmt::format("{} {:.0f}%  {} left", progress_bar(done), 100.0 * done,
-                              human_duration(elapsed.count() * (1.0 - done) / done)));
-  }
-
   void open() {
     require(!options_.dump || !fs::exists(*options_.dump),
             "--dump {}: exists and is not overwritten: choose another name",
@@ -178,19 +167,14 @@ class EvalRun {
       samples = std::make_shared<const FirstSamples>(samples, *options_.max_samples);
     }
     report_.samples = samples->num_samples();
-    model_ = std::make_unique<Model>(config_.model, store_, *groups_.tp);
-    store_.allocate(device_, DType::f32, StoreFor::inference);
-    load_weights(checkpoint, store_);
     const int64_t micro = options_.micro_batch;
-    arena_ = std::make_unique<Arena>(
-        device_, plan_evaluation_arena(config_.model, DType::f32, micro, *groups_.tp));
+    const BatchShape shape = batch_shape(micro, config_);
+    model_ = std::make_unique<EvalModel>(checkpoint, config_.model, shape, *groups_.tp, device_);
     const BatchLayout layout = {micro * groups_.dp->size(), micro, groups_.dp->rank(),
                                 groups_.dp->size()};
     batches_ = std::make_unique<TokenBatches>(nullptr, samples, config_.model.vocab_size,
                                               static_cast<uint64_t>(config_.run.seed), layout);
-    const BatchShape shape = batch_shape(micro, config_);
     prefetched_ = std::make_unique<PrefetchedEvaluation>(*batches_, shape, device_);
-    device_batch_ = std::make_unique<DeviceBatch>(shape, device_);
   }
 
   void set_bits_per_byte(const TextBytes& text_bytes) {
@@ -215,11 +199,8 @@ class EvalRun {
   EvalReport report_;
   RunConfig config_;
   std::shared_ptr<const Tokenizer> tokenizer_;
-  ParameterStore store_;
-  std::unique_ptr<Model> model_;
-  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<EvalModel> model_;
   std::unique_ptr<TokenBatches> batches_;
-  std::unique_ptr<DeviceBatch> device_batch_;
   std::unique_ptr<PrefetchedEvaluation> prefetched_;
 };
 
@@ -238,12 +219,16 @@ EvalReport run_eval(const EvalOptions& options, Communicator& world) {
     require(!options.data || options.part == DataPart::eval,
             "--part selects a part of the configuration's data, but all of --data is evaluated: "
             "leave one of them out");
+    check_question_options(options);
   });
   const MemoryUse use(
       "",
       "choose a smaller --micro-batch, or a larger --tensor to split the model over more ranks");
   const OpenedDevices devices = open_devices({options.device, options.backend}, world);
   const ParallelGroups groups = make_parallel_groups(*devices.world, narrow<int>(options.tensor));
+  if (!options.multiple_choice.empty()) {
+    return answer_questions(options, groups, path, devices.device);
+  }
   return EvalRun(options, groups, path, devices.device).run();
 }
 

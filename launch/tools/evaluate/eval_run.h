@@ -29,6 +29,9 @@ struct EvalOptions {
   DeviceChoice device = DeviceChoice::automatic;
   Backend backend = Backend::automatic;
   std::optional<std::string> dump;  ///< a safetensors file of what was evaluated
+  /// Files of questions to answer instead of evaluating data.
+  std::vector<std::string> multiple_choice;
+  std::optional<std::string> log_samples;  ///< a .jsonl file of the answers
 };
 
 /// The results of evaluating a checkpoint's model on some data.
@@ -39,7 +42,7 @@ struct EvalReport {
   bool predicts_masked = false;  ///< BERT's losses are of masked tokens
   bool token_labels = false;     ///< tokens' losses are of words' labels
   bool compares_texts = false;   ///< documents have no labels, but embeddings
-  Evaluation found;
+  Evaluation found;              ///< only `choices` with EvalOptions::multiple_choice
   /// Bits per byte of the predicted tokens' text: exact if each token has its own bytes, otherwise
   /// from the dataset's metadata. nullopt if neither is known, and for BERT.
   std::optional<double> bits_per_byte;
@@ -49,10 +52,11 @@ struct EvalReport {
 };
 
 /// Evaluates a checkpoint's weights in fp32, with samples in their natural order and as in epoch 0,
-/// so that every evaluation sees the same on any layout. Throws on all ranks or none. Collective.
+/// so that every evaluation sees the same on any layout; or answers multiple-choice questions.
+/// Throws on all ranks or none. Collective.
 EvalReport run_eval(const EvalOptions& options, Communicator& world);
 
-/// A two-line summary.
+/// A two-line summary; of questions, a line per file after the first.
 std::string to_string(const EvalReport& report);
 
 Json to_json(const EvalReport& report);

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <filesystem>
+
+#include "core/device.h"
+#include "launch/tools/evaluate/eval_run.h"
+#include "parallel/process_grid.h"
+
+namespace tessera {
+
+/// Throws if options of data and of multiple-choice questions are given together.
+void check_question_options(const EvalOptions& options);
+
+/// Answers the questions of options.multiple_choice with the model at `checkpoint`, in fp32, and
+/// writes options.log_samples: a line per question, in the order of the files.
+///
+///     {"name": "hellaswag", "line": 1, "answer": 3, "acc": 1, "acc_norm": 0,
+///      "log_likelihoods": [-31.2, ...]}
+///
+/// Throws on all ranks or none. Collective.
+EvalReport answer_questions(const EvalOptions& options, const ParallelGroups& groups,
+                            const std::filesystem::path& checkpoint, Device device);
+
+}  // namespace tessera
