@@ -136,6 +136,7 @@ struct EvalSection {
   int64_t sample_interval = 0;       ///< in steps; 0 is never
   int64_t sample_tokens = 64;        ///< of each text, at most
   double sample_temperature = 0.8;   ///< 0 is greedy
+  std::vector<std::string> multiple_choice;  ///< files of questions
 
   bool operator==(const EvalSection&) const = default;
 };

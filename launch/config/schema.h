@@ -659,6 +659,10 @@ void describe(Section& eval, auto& field) {
         "With `prompts`: the sampling temperature, as of `generate`; 0 always takes the most "
         "likely token. The random numbers depend only on `run.seed`, the step and the prompt's "
         "place in the list.");
+  field(
+      "multiple_choice", eval.multiple_choice, ListOf<Text>{{}, /*may_be_empty=*/true},
+      "Files of multiple-choice questions (`.jsonl`, docs/evaluation.md) that each evaluation of a "
+      "model that predicts the next token answers, too; results are named after the files.");
 }
 
 template <MaybeConst<CheckpointSection> Section>

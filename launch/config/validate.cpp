@@ -149,6 +149,10 @@ void check_evaluations(const RunConfig& config) {
           "eval.patience is {}, but eval.interval is 0, so nothing is evaluated: set eval.interval "
           "to a number of steps, or eval.patience to 0",
           config.eval.patience);
+  require(config.eval.multiple_choice.empty() || interval > 0,
+          "eval.multiple_choice is {}, but eval.interval is 0, so nothing is evaluated: set "
+          "eval.interval to a number of steps, or eval.multiple_choice to []",
+          ListOf<Text>{}.write(config.eval.multiple_choice));
   require(!checkpoint.keep_best || checkpoint.keep > 0,
           "checkpoint.keep_best is true, but checkpoint.keep is 0, which keeps all checkpoints: "
           "set keep to a number, or keep_best to false");

@@ -236,12 +236,18 @@ TrainingData open_training_data(const RunConfig& config,
     data.train = opener.open(DataPart::train);
     if (has_part(config.data, DataPart::eval)) data.eval = opener.open(DataPart::eval);
     if (has_part(config.data, DataPart::test)) opener.open(DataPart::test);
+    data.choices = open_choices(config.eval.multiple_choice, *data.tokenizer, config.model);
   });
   data.train_parts = opener.take_train_parts();
   data.chat = opener.chat();
   data.identity = opener.identity();
+  for (const auto& questions : data.choices) {
+    data.identity.push_back(
+        {fmt::format("the questions of {}", questions->path()), questions->identity()});
+  }
   data.identity.push_back({"the tokenizer", to_string(identity_of(*data.tokenizer))});
   data.notes = opener.take_notes();
+  for (const auto& questions : data.choices) data.notes.push_back(summary_of(*questions));
   add_vocabulary_note(config, *data.tokenizer, data.notes);
   add_warnings(config, data.notes);
   return data;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "launch/config/run_config.h"
+#include "launch/data/datasets/choice_dataset.h"
 #include "launch/data/sample.h"
 #include "launch/data/sampling/data_split.h"
 #include "launch/data/train_parts.h"
@@ -23,6 +24,8 @@ struct TrainingData {
   /// What surrounds the messages of the training data, if it has any.
   std::optional<ChatFormat> chat = {};
   std::vector<TrainPart> train_parts = {};  ///< the parts of `train`, in order
+  /// The files of eval.multiple_choice.
+  std::vector<std::shared_ptr<const ChoiceDataset>> choices = {};
   /// Distinguishes this data from other data at the same paths: one value for each dataset, and the
   /// tokenizer.
   std::vector<NamedValue> identity = {};

@@ -140,6 +140,13 @@ void MetricsLog::evaluation(int64_t step, const Evaluation& found) {
     line["eval_f1"] = found.f1;
     line["eval_macro_f1"] = found.macro_f1();
   }
+  for (const ChoiceScores& scores : found.choices) {
+    const std::string acc = fmt::format("eval_{}_acc", scores.name);
+    line[acc] = scores.acc.value;
+    line[acc + "_stderr"] = scores.acc.error;
+    line[acc + "_norm"] = scores.acc_norm.value;
+    line[acc + "_norm_stderr"] = scores.acc_norm.error;
+  }
   write(line);
 }
 

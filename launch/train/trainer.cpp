@@ -19,6 +19,7 @@
 #include "launch/config/label_names.h"
 #include "launch/config/values/source_text.h"
 #include "launch/metrics/model_flops.h"
+#include "launch/train/choice_pass.h"
 #include "launch/train/diagnosis/step_diagnosis.h"
 #include "launch/train/evaluation_pass.h"
 #include "launch/train/memory/gpu_memory_check.h"
@@ -118,6 +119,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
       batches_(data.train, data.eval, config.model.vocab_size,
                static_cast<uint64_t>(config.run.seed), batch_layout(config, groups)),
       train_parts_(data.train_parts),
+      choices_(data.choices),
       has_eval_(data.eval != nullptr),
       tokenizer_(data.tokenizer),
       chat_(data.chat),
@@ -131,6 +133,10 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
     if (device.is_cuda()) cuda::workspace(memory_.workspace_bytes);  // so that it need not grow
   }
   allocate_for_training(config, groups, device, store_);
+  for (const auto& questions : choices_) {
+    choice_batches_.push_back(
+        choice_batches(questions, config.model, config.batch.micro, *groups.dp));
+  }
   train_step_ = std::make_unique<TrainStep>(config, micro_steps_, store_, groups, arena_);
   if (config.train.check_replicas_interval > 0) replica_check_.emplace(store_, groups_);
   if (!config.eval.prompts.empty()) sample_writer_.emplace(config_, tokenizer_.get());
@@ -360,9 +366,16 @@ Evaluation Trainer::evaluate() {
   require(has_eval_, "there is no eval data: set data.eval or data.eval_fraction");
   require_finite_steps();
   train_step_->round_values(steps_done_);
-  return tessera::evaluate({config_.model, *model_, arena_, groups_, eval_batches_, device_batch_,
-                            rows_, names_of_labels(config_.data.labels)},
-                           std::min(config_.eval.batches, batches_.num_eval_batches()));
+  const EvaluationPass pass = {
+      config_.model, *model_,       arena_, groups_,
+      eval_batches_, device_batch_, rows_,  names_of_labels(config_.data.labels)};
+  Evaluation found =
+      tessera::evaluate(pass, std::min(config_.eval.batches, batches_.num_eval_batches()));
+  for (size_t i = 0; i < choices_.size(); ++i) {
+    found.choices.push_back(score_choices(
+        *choices_[i], choice_log_likelihoods(pass, choice_batches_[i], *choices_[i])));
+  }
+  return found;
 }
 
 std::vector<ModelSample> Trainer::write_samples() {

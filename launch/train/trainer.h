@@ -93,8 +93,8 @@ class Trainer : private MicroBatchSource {
   /// Whether result() waits for the device, so that calling it after every step would cost time.
   bool results_wait() const { return !store_.device().is_cpu(); }
 
-  /// Evaluates min(eval.batches, all) batches of the eval data. Throws if there is none, and like
-  /// result().
+  /// Evaluates min(eval.batches, all) batches of the eval data, and all multiple-choice questions.
+  /// Throws if there is no eval data, and like result().
   Evaluation evaluate();
 
   /// Writes a text for each of eval.prompts, of which there must be one, with the current weights
@@ -183,6 +183,8 @@ class Trainer : private MicroBatchSource {
   Arena arena_;
   TokenBatches batches_;
   std::vector<TrainPart> train_parts_;
+  std::vector<std::shared_ptr<const ChoiceDataset>> choices_;
+  std::vector<TokenBatches> choice_batches_;  // of each
   bool has_eval_;
   std::shared_ptr<const Tokenizer> tokenizer_;  ///< may be null
   std::optional<ChatFormat> chat_;

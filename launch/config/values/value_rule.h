@@ -237,8 +237,8 @@ struct ListOf {
   bool may_be_empty = false;
 
   std::string allowed() const {
-    return fmt::format("a list in brackets{}, each {}", may_be_empty ? "" : " of one or more",
-                       rule.allowed());
+    return fmt::format("a list in brackets{}, each {}",
+                       may_be_empty ? ", which may be empty" : " of one or more", rule.allowed());
   }
   bool accepts(const Value& value) const {
     for (const auto& item : value) {

@@ -96,10 +96,28 @@ ReportPanel panel_of_result(const std::string& key) {
   return panel;
 }
 
+/// The panel of a file of multiple-choice questions, whose accuracy is `key`: "eval_hellaswag_acc".
+ReportPanel panel_of_choices(const std::string& key) {
+  constexpr size_t kBefore = std::string_view("eval_").size(), kAfter = 4;
+  ReportPanel panel;
+  panel.id = key;
+  panel.title = "Multiple choice: " + key.substr(kBefore, key.size() - kBefore - kAfter);
+  panel.unit = Unit::percent;
+  panel.series = {{key, "acc", true}, {key + "_norm", "acc_norm", true}};
+  return panel;
+}
+
+/// Whether the values of `key` are accuracies of multiple-choice questions.
+bool is_choice_accuracy(const RunRecord& run, const std::string& key) {
+  return key.ends_with("_acc") && run.find(key + "_norm") != nullptr;
+}
+
 /// Whether an id may be part of an element's id and of an address.
 bool is_plain(std::string_view key) {
-  return std::ranges::all_of(
-      key, [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; });
+  return std::ranges::all_of(key, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-';
+  });
 }
 
 }  // namespace
@@ -118,7 +136,12 @@ std::vector<ReportPanel> panels_for(const std::vector<RunRecord>& runs) {
   for (const RunRecord& run : runs) {
     for (const auto& [key, series] : run.series) {
       if (!key.starts_with("eval_") || !is_plain(key) || !known.insert(key).second) continue;
-      results.push_back(panel_of_result(key));
+      if (!is_choice_accuracy(run, key)) {
+        results.push_back(panel_of_result(key));
+        continue;
+      }
+      results.push_back(panel_of_choices(key));
+      for (const char* other : {"_norm", "_stderr", "_norm_stderr"}) known.insert(key + other);
     }
   }
   panels.insert(panels.begin() + after_accuracy, results.begin(), results.end());

@@ -198,6 +198,10 @@ TEST(ConfigValidate, SpikesAndRollbacksHaveRules) {
 TEST(ConfigValidate, BestCheckpointsNeedEvaluationsOfCheckpoints) {
   EXPECT_THAT(validate_error({"eval.patience=3"}, 1),
               HasSubstr("eval.patience is 3, but eval.interval is 0"));
+  EXPECT_THAT(validate_error({"eval.multiple_choice=[a.jsonl, b.jsonl]"}, 1),
+              HasSubstr("eval.multiple_choice is [\"a.jsonl\", \"b.jsonl\"], but eval.interval is "
+                        "0"));
+  EXPECT_NO_THROW(validate(config_with({"eval.multiple_choice=[]"}), 1));
   EXPECT_THAT(validate_error({"checkpoint.keep_best=true"}, 1),
               HasSubstr("checkpoint.keep_best is true, but checkpoint.keep is 0"));
   EXPECT_THAT(validate_error({"checkpoint.from_state=true"}, 1),

@@ -291,6 +291,11 @@ TEST(ReportPanels, ExistForWhatWasLogged) {
   const RunRecord other = metrics(
       "{\"step\":1,\"eval_micro_f1\":0.5,\"eval_most_frequent_token\":0.1,\"eval_<b>\":1}\n");
   EXPECT_EQ(ids_of({other}), "eval_micro_f1 ");
+  const RunRecord choices = metrics(
+      "{\"step\":1,\"eval_Q-1_acc\":0.5,\"eval_Q-1_acc_norm\":0.5,\"eval_Q-1_acc_stderr\":0.1,"
+      "\"eval_Q-1_acc_norm_stderr\":0.1}\n");
+  EXPECT_EQ(ids_of({choices}), "eval_Q-1_acc ");
+  EXPECT_EQ(panels_for({choices})[0].series.size(), 2u);
   EXPECT_EQ(ids_of({metrics("{\"step\":1,\"eval_loss\":1,\"eval_token_loss\":1}\n")}), "loss ");
   EXPECT_EQ(ids_of({metrics("{\"step\":1,\"loss\":3,\"token_loss\":1,\"document_loss\":2}\n")}),
             "loss losses ");
