@@ -6,12 +6,14 @@ For each kind of model, with a vocabulary trained on this repository's own text:
 
 1. text, `tessera prepare`, a short `tessera train`, `tessera export`: transformers loads the folder
    without missing or unexpected weights, computes the same loss on the same tokens, and its tokenizer
-   produces the same tokens. A decoder continues a text as `tessera generate --temperature 0` does, a T5
-   writes the same target, and a classifier of words labels them as `tessera classify` does.
+   produces the same tokens. A decoder continues a text as `tessera generate --temperature 0` does and
+   gives the choices of questions the log-likelihoods of `tessera eval --multiple-choice`, a T5 writes
+   the same target, and a classifier of words labels them as `tessera classify` does.
    Low-rank adapters are trained on it. Their export has the same loss, merged or loaded by PEFT beside the
    export of the base.
 2. A transformers model with random normal parameters, `tessera import`, `tessera eval`: the loss is the
-   same, and a decoder continues a text and a T5 writes a target alike. `tessera export` of the import has the same weights.
+   same, a decoder continues a text and answers questions and a T5 writes a target alike. `tessera export` of the import
+   has the same weights.
 3. The tokenizers of published_golden.json, saved by transformers: `tessera prepare` produces the same
    tokens, and so does what `tessera export` writes of an import, with special tokens, too.
 
@@ -610,6 +612,38 @@ def check_generation(tessera, kind, run, model, tokenizer, what):
     check(f"{kind.name}: {what}", said.rstrip("\n") == text.rstrip("\n"), repr(text))
 
 
+def log_likelihood(model, tokenizer, context, choice):
+    """That of a choice, whose tokens are split from the context's as in lm-evaluation-harness."""
+    whole = tokenizer.encode(f"{context} {choice}", add_special_tokens=False)
+    count = len(whole) - len(tokenizer.encode(context.rstrip(), add_special_tokens=False))
+    ids = torch.tensor(whole[-(SEQ_LENGTH + 1) :])
+    with torch.no_grad():
+        logits = model(ids[None, :-1]).logits[0].double().log_softmax(-1)
+    return logits[-count:].gather(1, ids[-count:, None]).sum().item()
+
+
+def check_choices(tessera, kind, run, model, tokenizer, what):
+    """The log-likelihoods of choices, also after contexts that are too long or end with spaces."""
+    text = tessera.sources[0].read_text()
+    lines = [line.strip() for line in text.splitlines() if len(line.split()) > 4][:21]
+    contexts = [text[:600].rstrip(), "ends with spaces  ", *(line[: len(line) // 2].rstrip() for line in lines)]
+    questions = [
+        {"question": context, "choices": [line[-i - 9 :] for line in lines[i % 5 :: 6]], "answer": 0}
+        for i, context in enumerate(contexts)
+    ]
+    path, output = tessera.folder / "questions.jsonl", tessera.folder / "answers.jsonl"
+    path.write_text("".join(json.dumps(question) + "\n" for question in questions))
+    tessera(
+        *["eval", tessera.folder / run, "--multiple-choice", path, "--log-samples", output]
+    )
+    worst, count = 0.0, 0
+    for question, line in zip(questions, output.read_text().splitlines(), strict=True):
+        for choice, ours in zip(question["choices"], json.loads(line)["log_likelihoods"], strict=True):
+            theirs = log_likelihood(model, tokenizer, question["question"], choice)
+            worst, count = max(worst, abs(ours - theirs) / abs(theirs)), count + 1
+    check(f"{kind.name}: {what}", worst <= TOLERANCE, f"{count} choices, at most {worst:.1e} of one apart")
+
+
 def check_target(tessera, kind, run, model, tokenizer, what):
     """The likeliest target of a source."""
     source, count = "#include and the rest", 30
@@ -667,6 +701,8 @@ def check_tokenizer(tessera, kind, run, model, folder):
         if kind.tokenizer == "bpe":
             what = "the likeliest continuation"
             check_generation(tessera, kind, run, model, tokenizer, what)
+            what = "the log-likelihoods of choices"
+            check_choices(tessera, kind, run, model, tokenizer, what)
         return
     if has_source(kind.theirs):
         check_target(tessera, kind, run, model, tokenizer, "the likeliest target")
@@ -767,6 +803,8 @@ def check_import(tessera, kind, run, config):
         what = "the likeliest continuation by the imported model"
         model.eval()
         check_generation(tessera, kind, imported, model, tokenizer_of(kind, back), what)
+        what = "the log-likelihoods of choices by the imported model"
+        check_choices(tessera, kind, imported, model, tokenizer_of(kind, back), what)
     if has_source(kind.theirs):
         what = "the likeliest target by the imported model"
         check_target(tessera, kind, imported, loaded.eval(), tokenizer_of(kind, back), what)
