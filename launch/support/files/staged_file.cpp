@@ -34,7 +34,7 @@ int open_locked(const std::string& path, const std::string& staged_path) {
   while (true) {
     // Somebody else's link at this predictable name must not choose what is overwritten.
     FileDescriptor file(
-        ::open(staged_path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
+        ::open(staged_path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
     require(file.valid() || errno != ELOOP, "{}: is a symbolic link: remove it", staged_path);
     if (!file.valid()) fail("{}: cannot be created: {}", staged_path, system_message(errno));
     // Some network file systems do not support locks. Other writers cannot be excluded there.
@@ -70,6 +70,29 @@ void StagedFile::write(std::span<const std::byte> bytes) {
 
 void StagedFile::write(std::string_view text) {
   write(std::as_bytes(std::span(text.data(), text.size())));
+}
+
+void StagedFile::truncate(size_t size) {
+  require(file_ != nullptr, "{}: was truncated after it was closed", staged_path_);
+  const auto end = static_cast<off_t>(size);
+  if (std::fflush(file_) != 0 || ::ftruncate(::fileno(file_), end) != 0 ||
+      ::fseeko(file_, end, SEEK_SET) != 0) {
+    fail_writing(errno);
+  }
+}
+
+void StagedFile::read(size_t begin, std::span<std::byte> out) {
+  require(file_ != nullptr, "{}: was read after it was closed", staged_path_);
+  if (std::fflush(file_) != 0) fail_writing(errno);
+  while (!out.empty()) {
+    const ssize_t count =
+        ::pread(::fileno(file_), out.data(), out.size(), static_cast<off_t>(begin));
+    if (count < 0 && errno == EINTR) continue;
+    require(count >= 0, "{}: cannot be read: {}", staged_path_, system_message(errno));
+    require(count > 0, "{}: ends at byte {}, but more was written", staged_path_, begin);
+    begin += static_cast<size_t>(count);
+    out = out.subspan(static_cast<size_t>(count));
+  }
 }
 
 void StagedFile::close() {

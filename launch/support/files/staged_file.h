@@ -25,7 +25,13 @@ class StagedFile {
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
 
-  /// Syncs and closes the file. No write() may follow.
+  /// Removes all bytes from `size` on. The next write() continues there.
+  void truncate(size_t size);
+
+  /// Reads bytes that were written, from `begin` on. Throws if there are fewer.
+  void read(size_t begin, std::span<std::byte> out);
+
+  /// Syncs and closes the file. No other access may follow.
   void close();
 
   /// Removes an existing PATH, if any, and syncs the removal before returning.

@@ -84,6 +84,66 @@ TEST(IndexedDatasetWriter, SplitsLongSequences) {
   for (int32_t i = 0; i < 13; ++i) EXPECT_EQ(tokens[static_cast<size_t>(i)], i);
 }
 
+TEST(IndexedDatasetWriter, DiscardsDocuments) {
+  const TestFolder folder;
+  // The second document is larger than what the writer keeps in memory.
+  const std::vector<int32_t> large(1 << 20, 7);
+  for (const bool ordered : {false, true}) {
+    IndexedDatasetWriter writer(folder / "set",
+                                {.overwrite = true,
+                                 .max_sequence_length = 1000,
+                                 .order = ordered ? [](int64_t, int64_t place) { return place; }
+                                                  : std::function<int64_t(int64_t, int64_t)>()});
+    for (const auto& [tokens, kept] : {std::pair(std::vector<int32_t>{1, 2}, false),
+                                       {std::vector<int32_t>{3}, true},
+                                       {large, false},
+                                       {std::vector<int32_t>{4, 5}, true},
+                                       {large, false}}) {
+      writer.append(tokens);
+      if (kept) {
+        writer.end_document();
+      } else {
+        writer.discard_document();
+      }
+    }
+    EXPECT_EQ(writer.num_tokens(), 3);
+    writer.finish();
+    write_dataset(folder / "expected", {{3}, {4, 5}}, TokenType::i32);
+    EXPECT_EQ(read_file(folder / "set.bin"), read_file(folder / "expected.bin"));
+    EXPECT_EQ(read_file(folder / "set.idx"), read_file(folder / "expected.idx"));
+  }
+}
+
+TEST(IndexedDatasetWriter, StoresDocumentsInGivenOrder) {
+  const TestFolder folder;
+  const std::vector<int32_t> large(1 << 20, 7);
+  const std::vector<std::vector<int32_t>> documents = {{1, 2}, large, {}, {3}};
+  const std::vector<size_t> order = {1, 3, 2, 0};
+  {
+    IndexedDatasetWriter writer(
+        folder / "set", {.type = TokenType::u16, .order = [&](int64_t count, int64_t place) {
+                           EXPECT_EQ(count, 4);
+                           return static_cast<int64_t>(order[static_cast<size_t>(place)]);
+                         }});
+    for (const auto& document : documents) {
+      writer.append(document);
+      if (document.size() == 2) writer.end_sequence();  // a document of several sequences
+      if (document.size() == 2) writer.append(document);
+      writer.end_document();
+    }
+    EXPECT_EQ(folder.names().size(), 5u);  // four files and that of the order of the input
+    writer.finish();
+  }
+  EXPECT_EQ(folder.names(), (Names{"set.bin", "set.idx"}));
+  const IndexedDataset dataset(folder / "set");
+  EXPECT_EQ(dataset.document_tokens(0), (Range{0, std::ssize(large)}));
+  EXPECT_EQ(dataset.document_tokens(2).size(), 0);
+  EXPECT_EQ(dataset.document_sequences(3), (Range{2, 4}));
+  std::vector<int32_t> end(5);
+  dataset.read_tokens(std::ssize(large), end);
+  EXPECT_EQ(end, (std::vector<int32_t>{3, 1, 2, 1, 2}));
+}
+
 TEST(IndexedDatasetWriter, KeepsExistingDatasetWithoutOverwrite) {
   const TestFolder folder;
   write_dataset(folder / "set", {{1, 2}});
