@@ -1,22 +1,38 @@
 #include "launch/support/text/redrawn_line.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 
 #include <algorithm>
 
 namespace tessera {
+namespace {
+
+/// Returns the characters in a line of a terminal, or many if it does not say.
+size_t width_of(std::FILE* terminal) {
+  struct winsize size = {};
+  if (::ioctl(::fileno(terminal), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 1000;
+  return size.ws_col;
+}
+
+}  // namespace
 
 bool RedrawnLine::is_due() const {
   // Faster redraws are invisible and overload slow connections.
   constexpr auto kBetweenDrawings = std::chrono::milliseconds(100);
-  return watched_ && std::chrono::steady_clock::now() - last_drawing_ >= kBetweenDrawings;
+  const auto age = Clock::now() - last_drawing_;
+  return watched_ ? age >= kBetweenDrawings : between_lines_ && age >= *between_lines_;
 }
 
 void RedrawnLine::draw(const std::string& text) {
-  last_drawing_ = std::chrono::steady_clock::now();
-  fmt::print(terminal_, "\r\033[K{}", text);
+  last_drawing_ = Clock::now();
+  if (!watched_) {
+    fmt::print(terminal_, "{}\n", text);
+  } else {
+    fmt::print(terminal_, "\r\033[K{}", text.substr(0, width_of(terminal_) - 1));
+    drawn_ = true;
+  }
   std::fflush(terminal_);
-  drawn_ = true;
 }
 
 void RedrawnLine::clear() {

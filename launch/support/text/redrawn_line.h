@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <string>
 
 namespace tessera {
@@ -9,23 +10,33 @@ namespace tessera {
 /// The last line of a terminal, redrawn in place. Erased on destruction.
 class RedrawnLine {
  public:
-  /// Draws nothing unless `watched` (terminal.h).
-  RedrawnLine(std::FILE* terminal, bool watched) : terminal_(terminal), watched_(watched) {}
+  /// Unless `watched` (terminal.h), draws nothing, or with `between_lines` prints a line of its own
+  /// each time that so much time has passed, as for the log of a job.
+  RedrawnLine(std::FILE* terminal, bool watched,
+              std::optional<std::chrono::milliseconds> between_lines = {})
+      : terminal_(terminal),
+        watched_(watched),
+        between_lines_(between_lines),
+        last_drawing_(watched ? Clock::time_point() : Clock::now()) {}
   ~RedrawnLine() { clear(); }
   RedrawnLine(const RedrawnLine&) = delete;
   RedrawnLine& operator=(const RedrawnLine&) = delete;
 
-  /// Returns whether to draw now: the terminal is watched and the last drawing is old enough.
+  /// Returns whether to draw now: somebody reads it and the last drawing is old enough.
   bool is_due() const;
+  /// Draws ASCII text. A terminal shows what fits its width, because it would not redraw the rest.
   void draw(const std::string& text);
   /// Erases the line to make room for other output.
   void clear();
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   std::FILE* terminal_;
   bool watched_;
+  std::optional<std::chrono::milliseconds> between_lines_;
   bool drawn_ = false;
-  std::chrono::steady_clock::time_point last_drawing_;
+  Clock::time_point last_drawing_;
 };
 
 /// "[###...]" with 30 characters, for a fraction from 0 to 1.
