@@ -69,11 +69,13 @@ void IndexedDataset::check_header() {
   const std::span<const std::byte> bytes = index_.bytes();
   require(bytes.size() >= kIndexHeaderBytes, "{}: has {} bytes, but the header of an index has {}",
           path, bytes.size(), kIndexHeaderBytes);
-  require(std::memcmp(bytes.data(), kIndexMagic.data(), kIndexMagic.size()) == 0,
-          "{}: magic is not \"MMIDIDX\": this is not the index of a Megatron-LM dataset", path);
+  require(
+      std::memcmp(bytes.data(), kIndexMagic.data(), kIndexMagic.size()) == 0,
+      "{}: the magic at byte 0 is not \"MMIDIDX\": this is not the index of a Megatron-LM dataset",
+      path);
   const auto version = load<uint64_t>(bytes, kIndexVersionOffset);
-  require(version == kIndexVersion, "{}: version is {}, but only version {} can be read", path,
-          version, kIndexVersion);
+  require(version == kIndexVersion, "{}: version is {} (byte {}), but only version {} can be read",
+          path, version, kIndexVersionOffset, kIndexVersion);
   type_ = token_type_from_code(load<uint8_t>(bytes, kIndexTypeOffset), path);
 
   // Check by division that the file has room for these counts before using them.
@@ -81,15 +83,17 @@ void IndexedDataset::check_header() {
   const auto documents = load<uint64_t>(bytes, kIndexDocumentsOffset);
   const size_t room = bytes.size() - kIndexHeaderBytes;
   require(sequences <= room / kSequenceBytes,
-          "{}: sequence count is {}, but the file's {} bytes have room for at most {}", path,
-          sequences, bytes.size(), room / kSequenceBytes);
+          "{}: sequence count is {} (byte {}), but the file's {} bytes have room for at most {}",
+          path, sequences, kIndexSequencesOffset, bytes.size(), room / kSequenceBytes);
   const size_t room_for_documents = room - sequences * kSequenceBytes;
   require(documents <= room_for_documents / sizeof(int64_t),
-          "{}: document entries are {}, but the file's {} bytes have room for at most {} after the "
-          "{} sequences",
-          path, documents, bytes.size(), room_for_documents / sizeof(int64_t), sequences);
+          "{}: document entries are {} (byte {}), but the file's {} bytes have room for at most {} "
+          "after the {} sequences",
+          path, documents, kIndexDocumentsOffset, bytes.size(),
+          room_for_documents / sizeof(int64_t), sequences);
   require(documents >= 1,
-          "{}: document entries are 0, but must be at least 1, even without documents", path);
+          "{}: document entries are 0 (byte {}), but must be at least 1, even without documents",
+          path, kIndexDocumentsOffset);
   const size_t rest = room_for_documents - documents * sizeof(int64_t);
   require(rest == 0 || rest != sequences,
           "{}: has a mode for each of its {} sequences: multimodal datasets cannot be read", path,
@@ -107,12 +111,15 @@ void IndexedDataset::check_sequences() {
   for (int64_t i = 0; i < num_sequences_; ++i) {
     const int64_t tokens = length(i);
     const int64_t begin = pointer(i);
-    if (tokens < 0) fail("{}: sequence length {} is negative: {}", index_.path(), i, tokens);
+    if (tokens < 0) {
+      fail("{}: sequence length {} is negative: {} (byte {})", index_.path(), i, tokens,
+           length_offset(i));
+    }
     if (begin < 0 || begin > bin_bytes || tokens > (bin_bytes - begin) / token_bytes) {
       fail(
-          "{}: sequence pointer {} is {}, but from there {} tokens of {} bytes are not within the "
-          "{} bytes of {}",
-          index_.path(), i, begin, tokens, token_bytes, bin_bytes, bin_.path());
+          "{}: sequence pointer {} is {} (byte {}), but from there {} tokens of {} bytes are not "
+          "within the {} bytes of {}",
+          index_.path(), i, begin, pointer_offset(i), tokens, token_bytes, bin_bytes, bin_.path());
     }
     if (tokens > std::numeric_limits<int64_t>::max() / token_bytes - num_tokens_) {
       fail("{}: the sum of the sequence lengths overflows", index_.path());
@@ -134,32 +141,58 @@ void IndexedDataset::check_sequences() {
 }
 
 void IndexedDataset::check_documents() const {
-  require(document_index(0) == 0, "{}: document index 0 is {}, but must be 0", index_.path(),
-          document_index(0));
+  require(document_index(0) == 0, "{}: document index 0 is {} (byte {}), but must be 0",
+          index_.path(), document_index(0), document_index_offset(0));
   for (int64_t i = 1; i <= num_documents_; ++i) {
     if (document_index(i) < document_index(i - 1)) {
-      fail("{}: document index {} is {}, less than the {} before it", index_.path(), i,
-           document_index(i), document_index(i - 1));
+      fail("{}: document index {} is {} (byte {}), less than the {} before it", index_.path(), i,
+           document_index(i), document_index_offset(i), document_index(i - 1));
     }
   }
   require(document_index(num_documents_) == num_sequences_,
-          "{}: document index {}, the last, is {}, but must be the sequence count {}",
-          index_.path(), num_documents_, document_index(num_documents_), num_sequences_);
+          "{}: document index {}, the last, is {} (byte {}), but must be the sequence count {}",
+          index_.path(), num_documents_, document_index(num_documents_),
+          document_index_offset(num_documents_), num_sequences_);
+}
+
+void IndexedDataset::require_file_order() const {
+  const int64_t token_bytes = static_cast<int64_t>(size_of(type_));
+  int64_t end = 0;
+  for (int64_t i = 0; i < num_sequences_; ++i) {
+    if (pointer(i) < end) {
+      fail("{}: sequence pointer {} is {} (byte {}), but the sequence before it ends at {}",
+           index_.path(), i, pointer(i), pointer_offset(i), end);
+    }
+    end = pointer(i) + length(i) * token_bytes;
+  }
+}
+
+int64_t IndexedDataset::unused_bytes() const {
+  return narrow<int64_t>(bin_.size()) - num_tokens_ * static_cast<int64_t>(size_of(type_));
+}
+
+size_t IndexedDataset::length_offset(int64_t sequence) const {
+  return kIndexHeaderBytes + sizeof(int32_t) * static_cast<size_t>(sequence);
+}
+
+size_t IndexedDataset::pointer_offset(int64_t sequence) const {
+  return length_offset(num_sequences_) + sizeof(int64_t) * static_cast<size_t>(sequence);
+}
+
+size_t IndexedDataset::document_index_offset(int64_t entry) const {
+  return pointer_offset(num_sequences_) + sizeof(int64_t) * static_cast<size_t>(entry);
 }
 
 int64_t IndexedDataset::length(int64_t sequence) const {
-  return load<int32_t>(index_.bytes(),
-                       kIndexHeaderBytes + sizeof(int32_t) * static_cast<size_t>(sequence));
+  return load<int32_t>(index_.bytes(), length_offset(sequence));
 }
 
 int64_t IndexedDataset::pointer(int64_t sequence) const {
-  const size_t pointers = kIndexHeaderBytes + sizeof(int32_t) * static_cast<size_t>(num_sequences_);
-  return load<int64_t>(index_.bytes(), pointers + sizeof(int64_t) * static_cast<size_t>(sequence));
+  return load<int64_t>(index_.bytes(), pointer_offset(sequence));
 }
 
 int64_t IndexedDataset::document_index(int64_t entry) const {
-  const size_t indices = kIndexHeaderBytes + kSequenceBytes * static_cast<size_t>(num_sequences_);
-  return load<int64_t>(index_.bytes(), indices + sizeof(int64_t) * static_cast<size_t>(entry));
+  return load<int64_t>(index_.bytes(), document_index_offset(entry));
 }
 
 void IndexedDataset::require_sequence(int64_t sequence) const {

@@ -36,6 +36,13 @@ class IndexedDataset {
   /// both files. Distinguishes datasets that were stored under the same name.
   std::string identity() const;
 
+  /// Throws, naming the pointer, unless the sequences are stored in their order without overlap, as
+  /// Megatron-LM writes them. Reading does not need that.
+  void require_file_order() const;
+
+  /// The bytes of PREFIX.bin that belong to no sequence, if the sequences do not overlap.
+  int64_t unused_bytes() const;
+
   /// Returns the number of tokens in a sequence.
   int64_t sequence_length(int64_t sequence) const;
 
@@ -69,6 +76,11 @@ class IndexedDataset {
   void check_sequences();
   void check_documents() const;
   void require_sequence(int64_t sequence) const;
+
+  // Where the fields of the index are.
+  size_t length_offset(int64_t sequence) const;
+  size_t pointer_offset(int64_t sequence) const;
+  size_t document_index_offset(int64_t entry) const;
 
   // Unchecked fields of the index.
   int64_t length(int64_t sequence) const;

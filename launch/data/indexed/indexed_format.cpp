@@ -31,10 +31,11 @@ TokenType token_type_for(int64_t vocab_size) {
 TokenType token_type_from_code(uint8_t code, std::string_view path) {
   constexpr std::string_view kAllowed =
       "tokens are uint8 (1), int8 (2), int16 (3), int32 (4), int64 (5) or uint16 (8)";
-  require(code != 6 && code != 7, "{}: dtype code is {} = {}, but {}", path, code,
-          code == 6 ? "float64" : "float32", kAllowed);
-  require((1 <= code && code <= 5) || code == 8, "{}: dtype code is {}, which is unknown: {}", path,
-          code, kAllowed);
+  require(code != 6 && code != 7, "{}: dtype code is {} = {} (byte {}), but {}", path, code,
+          code == 6 ? "float64" : "float32", kIndexTypeOffset, kAllowed);
+  require((1 <= code && code <= 5) || code == 8,
+          "{}: dtype code is {} (byte {}), which is unknown: {}", path, code, kIndexTypeOffset,
+          kAllowed);
   return static_cast<TokenType>(code);
 }
 

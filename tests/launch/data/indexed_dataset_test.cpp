@@ -172,31 +172,31 @@ TEST_F(IndexedDatasetTest, NamesEveryInvalidField) {
     EXPECT_TRUE(names_all(message, {idx}));
     EXPECT_TRUE(names_all(message, facts));
   };
-  names([](Index& i) { i.magic[3] = 'X'; }, {"magic", "MMIDIDX"});
-  names([](Index& i) { i.version = 2; }, {"version is 2", "version 1"});
+  names([](Index& i) { i.magic[3] = 'X'; }, {"magic at byte 0", "MMIDIDX"});
+  names([](Index& i) { i.version = 2; }, {"version is 2 (byte 9)", "version 1"});
   names([](Index& i) { i.code = 6; }, {"dtype code is 6 = float64", "uint16 (8)"});
   names([](Index& i) { i.code = 7; }, {"dtype code is 7 = float32", "uint16 (8)"});
-  names([](Index& i) { i.code = 9; }, {"dtype code is 9", "uint16 (8)"});
+  names([](Index& i) { i.code = 9; }, {"dtype code is 9 (byte 17)", "uint16 (8)"});
   names([](Index& i) { i.code = 0; }, {"dtype code is 0"});
   names([](Index& i) { i.sequence_count = ~uint64_t{0}; },
         {"sequence count is 18446744073709551615", "94 bytes", "at most 5"});
   names([](Index& i) { i.sequence_count = uint64_t{1} << 62; }, {"sequence count is 4611686"});
   names([](Index& i) { i.document_entries = uint64_t{1} << 61; },
         {"document entries are 2305843009213693952", "at most 3"});
-  names([](Index& i) { i.document_entries = 0; }, {"document entries are 0"});
+  names([](Index& i) { i.document_entries = 0; }, {"document entries are 0 (byte 26)"});
   names([](Index& i) { i.document_entries = 2; }, {"94 bytes", "take 86"});
   names([](Index& i) { i.tail = "abc"; }, {"multimodal", "3 sequences"});
   names([](Index& i) { i.tail = "ab"; }, {"96 bytes", "take 94"});
-  names([](Index& i) { i.lengths[1] = -3; }, {"sequence length 1 is negative: -3"});
+  names([](Index& i) { i.lengths[1] = -3; }, {"sequence length 1 is negative: -3 (byte 38)"});
   names([](Index& i) { i.lengths[1] = 1 << 30; }, {"sequence pointer 1", "1073741824 tokens"});
   names([](Index& i) { i.lengths[2] = 2; }, {"sequence pointer 2 is 10", "12 bytes", "set.bin"});
-  names([](Index& i) { i.pointers[0] = -2; }, {"sequence pointer 0 is -2"});
+  names([](Index& i) { i.pointers[0] = -2; }, {"sequence pointer 0 is -2 (byte 46)"});
   names([](Index& i) { i.pointers[2] = int64_t{1} << 62; }, {"sequence pointer 2"});
   names([](Index& i) { i.pointers[1] = std::numeric_limits<int64_t>::max(); },
         {"sequence pointer 1"});
   names([](Index& i) { i.lengths[2] = 0; }, {"set.bin", "12 bytes", "5 tokens", "take 10"});
   names([](Index& i) { i.documents[0] = 1; }, {"document index 0 is 1", "must be 0"});
-  names([](Index& i) { i.documents[1] = -1; }, {"document index 1 is -1"});
+  names([](Index& i) { i.documents[1] = -1; }, {"document index 1 is -1 (byte 78)"});
   names([](Index& i) { i.documents[1] = 4; }, {"document index 2 is 3", "4 before"});
   names([](Index& i) { i.documents[2] = 2; }, {"document index 2", "is 2", "sequence count 3"});
 }
