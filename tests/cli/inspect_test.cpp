@@ -42,7 +42,8 @@ TEST_F(CliInspect, DescribesDataset) {
   for (const std::string ending : {"", ".bin", ".idx", ".meta.json"}) {
     expect_describes(
         {dataset() + ending, "--tokenizer", "byte"},
-        {"tokens", "uint16", "1: shortest", "0 times 0 is 0, and that is all.\\n1 times"});
+        {"tokens", "uint16", "documents  1\n", "duplicates 0 (0.00%)", "bytes a token",
+         "tokens in a", "\n  document ", "0 times 0 is 0, and that is all.\\n1 times"});
   }
   expect_describes({dataset(), "--documents", "0"}, {"Megatron"});
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "launch/data/indexed/check_dataset.h"
+#include "launch/data/indexed/dataset_statistics.h"
 #include "launch/data/indexed/indexed_dataset.h"
 #include "tests/fuzz/fuzz_input.h"
 
@@ -30,6 +32,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       tokens.resize(static_cast<size_t>(std::min<int64_t>(dataset.num_tokens(), 1000)));
       dataset.read_tokens(dataset.num_tokens() - static_cast<int64_t>(tokens.size()), tokens);
     }
+    describe_statistics(dataset, std::nullopt);
+    if (dataset.num_tokens() <= 1000000) check_dataset(dataset.prefix());
   });
   return 0;
 }

@@ -33,15 +33,20 @@ std::array<std::string, 4> dataset_files(const std::string& prefix) {
 }
 
 std::string metadata_text(const DatasetMetadata& metadata) {
-  const Json json = {{"tessera_version", metadata.tessera_version},
-                     {"tokenizer", to_json(metadata.tokenizer)},
-                     {"documents", metadata.documents},
-                     {"sequences", metadata.sequences},
-                     {"tokens", metadata.tokens},
-                     {"bytes", metadata.bytes},
-                     {"unknown", metadata.unknown},
-                     {"invalid", metadata.invalid},
-                     {"end_of_document", metadata.end_of_document}};
+  Json json = {{"tessera_version", metadata.tessera_version},
+               {"tokenizer", to_json(metadata.tokenizer)},
+               {"documents", metadata.documents},
+               {"sequences", metadata.sequences},
+               {"tokens", metadata.tokens},
+               {"bytes", metadata.bytes},
+               {"unknown", metadata.unknown},
+               {"invalid", metadata.invalid},
+               {"end_of_document", metadata.end_of_document},
+               {"empty_documents", metadata.empty_documents},
+               {"duplicates_dropped", metadata.duplicates_dropped}};
+  if (metadata.duplicates) json["duplicates"] = *metadata.duplicates;
+  if (metadata.near_duplicates) json["near_duplicates"] = *metadata.near_duplicates;
+  if (metadata.shuffle_seed) json["shuffle_seed"] = *metadata.shuffle_seed;
   return json.dump(2) + "\n";
 }
 
@@ -61,6 +66,13 @@ DatasetMetadata parse_metadata(std::string_view text, const std::string& source)
   metadata.unknown = object.count("unknown");
   metadata.invalid = object.count("invalid");
   metadata.end_of_document = object.flag("end_of_document");
+  if (object.has("empty_documents")) metadata.empty_documents = object.count("empty_documents");
+  if (object.has("duplicates")) metadata.duplicates = object.count("duplicates");
+  if (object.has("duplicates_dropped")) {
+    metadata.duplicates_dropped = object.flag("duplicates_dropped");
+  }
+  if (object.has("near_duplicates")) metadata.near_duplicates = object.count("near_duplicates");
+  if (object.has("shuffle_seed")) metadata.shuffle_seed = object.count("shuffle_seed");
   return metadata;
 }
 

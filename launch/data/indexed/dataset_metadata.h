@@ -25,6 +25,14 @@ struct DatasetMetadata {
   int64_t unknown = 0;           ///< tokens for text outside the vocabulary
   int64_t invalid = 0;           ///< characters that replace invalid UTF-8
   bool end_of_document = false;  ///< whether an extra token ends each document
+  int64_t empty_documents = 0;   ///< left out, because they had no token
+
+  // Nothing if they were not counted.
+  std::optional<int64_t> duplicates = {};       ///< documents with the text of an earlier one
+  std::optional<int64_t> near_duplicates = {};  ///< nearly with the text of an earlier one
+  bool duplicates_dropped = false;              ///< whether both were left out
+
+  std::optional<int64_t> shuffle_seed = {};  ///< of the documents' order, if not the input's
 
   bool operator==(const DatasetMetadata&) const = default;
 };

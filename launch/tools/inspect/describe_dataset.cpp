@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
-#include <numeric>
 
 #include "core/error.h"
 #include "launch/data/indexed/dataset_metadata.h"
+#include "launch/data/indexed/dataset_statistics.h"
 #include "launch/data/indexed/indexed_dataset.h"
 #include "launch/support/text/human_text.h"
 #include "launch/support/text/table.h"
@@ -22,48 +22,9 @@ namespace {
 /// Tokens shown of a document.
 constexpr int64_t kShownTokens = 60;
 
-/// "shortest 1, median 24, mean 31.5, longest 804"
-std::string lengths_text(std::vector<int64_t> lengths) {
-  if (lengths.empty()) return "none";
-  const auto middle = lengths.begin() + std::ssize(lengths) / 2;
-  std::nth_element(lengths.begin(), middle, lengths.end());
-  const int64_t median = *middle;
-  const auto [shortest, longest] = std::minmax_element(lengths.begin(), lengths.end());
-  const double mean =
-      static_cast<double>(std::accumulate(lengths.begin(), lengths.end(), int64_t{0})) /
-      static_cast<double>(lengths.size());
-  return fmt::format("shortest {}, median {}, mean {:.1f}, longest {}", grouped(*shortest),
-                     grouped(median), mean, grouped(*longest));
-}
-
-std::string document_lengths(const IndexedDataset& dataset) {
-  std::vector<int64_t> lengths;
-  for (int64_t i = 0; i < dataset.num_documents(); ++i) {
-    lengths.push_back(dataset.document_tokens(i).size());
-  }
-  return lengths_text(std::move(lengths));
-}
-
-std::string sequence_lengths(const IndexedDataset& dataset) {
-  std::vector<int64_t> lengths;
-  for (int64_t i = 0; i < dataset.num_sequences(); ++i) {
-    lengths.push_back(dataset.sequence_length(i));
-  }
-  return lengths_text(std::move(lengths));
-}
-
 std::string metadata_lines(const DatasetMetadata& metadata) {
-  if (metadata.tokenizer.kind == kNoTokenizer) {
-    return description_line("tokenizer", to_string(metadata.tokenizer));
-  }
-  std::string text = description_line(
-      "text", fmt::format("{}, {:.2f} bytes a token, {} unknown tokens, {} characters for invalid "
-                          "UTF-8",
-                          human_bytes(static_cast<size_t>(metadata.bytes)),
-                          static_cast<double>(metadata.bytes) /
-                              static_cast<double>(std::max<int64_t>(metadata.tokens, 1)),
-                          grouped(metadata.unknown), grouped(metadata.invalid)));
-  text += description_line("tokenizer", to_string(metadata.tokenizer));
+  std::string text = description_line("tokenizer", to_string(metadata.tokenizer));
+  if (metadata.tokenizer.kind == kNoTokenizer) return text;
   text += description_line("ends", metadata.end_of_document
                                        ? "a special token ends each document"
                                        : "no token ends a document; the index has the boundaries");
@@ -105,15 +66,8 @@ std::string describe_dataset(const std::string& prefix, const Tokenizer* tokeniz
   const ByteTokenizer bytes;
   if (metadata && metadata->tokenizer == identity_of(bytes)) tokenizer = &bytes;
 
-  const auto size = static_cast<size_t>(dataset.num_tokens()) * size_of(dataset.token_type());
   std::string text = fmt::format("{}: a dataset in Megatron-LM's format\n", prefix);
-  text +=
-      description_line("tokens", fmt::format("{} ({}), {}", grouped(dataset.num_tokens()),
-                                             to_string(dataset.token_type()), human_bytes(size)));
-  text += description_line("documents", fmt::format("{}: {}", grouped(dataset.num_documents()),
-                                                    document_lengths(dataset)));
-  text += description_line("sequences", fmt::format("{}: {}", grouped(dataset.num_sequences()),
-                                                    sequence_lengths(dataset)));
+  text += describe_statistics(dataset, metadata);
   text += metadata ? metadata_lines(*metadata)
                    : description_line("metadata", "none: " + metadata_path(prefix));
   for (int64_t i = 0; i < std::min(documents, dataset.num_documents()); ++i) {
