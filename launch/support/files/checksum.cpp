@@ -30,6 +30,11 @@ uint64_t hash_of(std::span<const std::byte> bytes) {
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 
+Hash128 hash128_of(std::span<const std::byte> bytes) {
+  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+  return {hash.high64, hash.low64};
+}
+
 std::string checksum_of(std::span<const std::byte> bytes) {
   return fmt::format("xxh3-64:{:016x}", hash_of(bytes));
 }

@@ -28,6 +28,17 @@ class Checksum {
 /// Returns the 64-bit XXH3 of `bytes`.
 uint64_t hash_of(std::span<const std::byte> bytes);
 
+/// 128-bit XXH3.
+struct Hash128 {
+  uint64_t high = 0;
+  uint64_t low = 0;
+
+  bool operator==(const Hash128&) const = default;
+};
+
+/// Returns the 128-bit XXH3 of `bytes`.
+Hash128 hash128_of(std::span<const std::byte> bytes);
+
 /// Returns the checksum of `bytes`, formatted as in Checksum::text().
 std::string checksum_of(std::span<const std::byte> bytes);
 
