@@ -56,9 +56,12 @@ void add_embed_command(CLI::App& app, int& exit_code);
 ///     tessera prepare --input FILES... --output PREFIX [--tokenizer SPEC] [--overwrite]
 ///                     [--format auto|text|jsonl] [--field NAME] [--skip-malformed]
 ///                     [--documents file|paragraph|line] [--sentences none|line] [--append-eod]
-///                     [--threads N]
+///                     [--drop-duplicates] [--near-duplicates SIMILARITY] [--shuffle SEED]
+///                     [--threads N] [--quiet]
+///     tessera prepare --check PREFIX... [--tokenizer SPEC [--vocab-size N]] [--quiet]
 ///
-/// Shows its progress on standard error if that is a terminal. See launch/data/prepare/prepare.h.
+/// Shows its progress on standard error. See launch/data/prepare/prepare.h and
+/// launch/data/indexed/check_dataset.h.
 void add_prepare_command(CLI::App& app);
 
 /// Adds `tokenizer train`, which trains a vocabulary on text:

@@ -1,50 +1,74 @@
 #include "launch/data/prepare/prepare.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <iterator>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
 
+#include "core/error.h"
+#include "core/exit_code.h"
 #include "launch/cli/commands.h"
 #include "launch/cli/support/command_line.h"
 #include "launch/cli/support/input_options.h"
 #include "launch/cli/support/process.h"
+#include "launch/data/indexed/check_dataset.h"
+#include "launch/data/indexed/dataset_statistics.h"
 #include "launch/support/text/human_text.h"
 #include "launch/support/text/redrawn_line.h"
 #include "launch/support/text/terminal.h"
+#include "launch/support/text/terminal_text.h"
 #include "launch/tokenizers/tokenizer_spec.h"
 #include "parallel/host/host_threads.h"
 
 namespace tessera {
 namespace {
 
+constexpr int kMostPrefixes = 1 << 20;
+
+/// Without a terminal, progress is a line each time that so much time has passed.
+constexpr std::chrono::seconds kBetweenLines{30};
+
 double megabytes(int64_t bytes) { return static_cast<double>(bytes) / 1e6; }
 
-/// "[#####...] 47%  53.1 MB/s  12s left", or "812 MB  53.1 MB/s" if the total is unknown.
-std::string progress_text(const PrepareProgress& progress) {
-  const std::string speed =
-      fmt::format("{:.1f} MB/s", megabytes(progress.text) / std::max(progress.seconds, 1e-9));
-  if (!progress.total) return fmt::format("{:.0f} MB  {}", megabytes(progress.text), speed);
-  const double done = std::max(static_cast<double>(progress.read), 1.0) /
-                      std::max(static_cast<double>(*progress.total), 1.0);
-  return fmt::format("{} {:.0f}%  {}  {} left", progress_bar(done), 100.0 * done, speed,
-                     human_duration(progress.seconds * (1.0 - done) / done));
+/// "12 tokens", "12.3 M tokens"
+std::string amount_of(double amount, std::string_view what) {
+  if (amount < 999.5) return fmt::format("{:.0f} {}", amount, what);
+  return fmt::format("{} {}", human_amount(amount), what);
 }
 
-PrepareReport prepare_watched(PrepareOptions options) {
+/// "47%  2.12 GB of 4.50 GB  12.3 M tokens/s  1m02s left  890 M tokens  1.23 M documents", without
+/// what needs the total if that is unknown. A narrow terminal shows the beginning.
+std::string progress_text(const PrepareProgress& progress) {
+  const auto tokens = static_cast<double>(progress.tokens);
+  const auto read = static_cast<double>(progress.read);
+  const std::string speed = amount_of(tokens / std::max(progress.seconds, 1e-9), "tokens/s");
+  const std::string counts =
+      fmt::format("{}  {}", amount_of(tokens, "tokens"),
+                  amount_of(static_cast<double>(progress.documents), "documents"));
+  if (!progress.total) return fmt::format("{}B  {}  {}", human_amount(read), speed, counts);
+  const auto total = std::max(static_cast<double>(*progress.total), 1.0);
+  const double done = std::clamp(read / total, 1.0 / total, 1.0);
+  return fmt::format("{:.0f}%  {}B of {}B  {}  {} left  {}", 100.0 * done, human_amount(read),
+                     human_amount(total), speed,
+                     human_duration(progress.seconds * (1.0 - done) / done), counts);
+}
+
+PrepareReport prepare_watched(PrepareOptions options, bool quiet) {
   if (options.threads == 0) options.threads = choose_host_threads({find_rank_cpus()}, 0).threads;
-  RedrawnLine line(stderr, stderr_is_watched());
+  if (quiet) return prepare(options);
+  RedrawnLine line(stderr, stderr_is_watched(), kBetweenLines);
   options.on_progress = [&](const PrepareProgress& progress) {
     if (line.is_due()) line.draw(progress_text(progress));
   };
   return prepare(options);
-}
-
-/// Prints nothing for a count of 0.
-void print_line(int64_t count, std::string_view what) {
-  if (count > 0) fmt::print("{} {}\n", count, what);
 }
 
 void print(const PrepareOptions& options, const PrepareReport& report) {
@@ -54,18 +78,56 @@ void print(const PrepareOptions& options, const PrepareReport& report) {
       "tokens ({4}) from {5} "
       "bytes, {6:.1f} MB/s\n",
       options.output, report.documents, report.sequences, report.tokens,
-      to_string(report.token_type), report.bytes, megabytes(report.bytes) / seconds);
-  if (report.unknown > 0) {
-    fmt::print("{} tokens are unknown ({:.2f}%)\n", report.unknown,
-               100.0 * static_cast<double>(report.unknown) / static_cast<double>(report.tokens));
-  }
-  print_line(report.invalid, "times the text was not valid UTF-8; it was replaced or left out");
-  print_line(report.empty_documents, "documents had no token and were left out");
+      to_string(report.token_type), report.bytes_read, megabytes(report.bytes_read) / seconds);
   if (report.malformed_lines > 0) {
     fmt::print("{} malformed lines were skipped; the first: {}\n", report.malformed_lines,
                report.first_malformed);
   }
+  const IndexedDataset dataset(options.output);
+  fmt::print("{}", describe_statistics(dataset, read_metadata(dataset)));
   std::fflush(stdout);
+}
+
+/// Throws, with the exit code of damaged data, after all datasets were checked, if any has a fault.
+void check_all(const std::vector<std::string>& prefixes, int64_t vocab_size, bool quiet) {
+  std::vector<std::string> faults;
+  for (const std::string& prefix : prefixes) {
+    try {
+      RedrawnLine line(stderr, !quiet && stderr_is_watched());
+      const DatasetCheck check =
+          check_dataset(prefix, vocab_size, [&](int64_t done, int64_t total) {
+            if (!line.is_due()) return;
+            line.draw(fmt::format("{}: {:.0f}%", prefix,
+                                  100.0 * static_cast<double>(done) / static_cast<double>(total)));
+          });
+      line.clear();
+      fmt::print("{}\n", for_terminal(to_string(check)));
+    } catch (const Error& error) {
+      faults.emplace_back(error.what());
+    }
+  }
+  std::fflush(stdout);
+  if (faults.empty()) return;
+  std::string message = fmt::format("{}", fmt::join(faults, "\n"));
+  if (prefixes.size() > 1) {
+    message =
+        fmt::format("{} of {} datasets have a fault:\n{}", faults.size(), prefixes.size(), message);
+  }
+  throw CodedError(message, ExitCode::data);
+}
+
+void check(const CLI::App& command, const std::vector<std::string>& prefixes,
+           const PrepareOptions& options, bool quiet) {
+  constexpr std::string_view kApply[] = {"--check", "--tokenizer", "--vocab-size", "--quiet"};
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name();
+    require(option->count() == 0 || std::ranges::find(kApply, name) != std::end(kApply),
+            "prepare: {} does not apply to --check, which writes nothing: remove it", name);
+  }
+  const bool any = command.count("--tokenizer") + command.count("--vocab-size") == 0;
+  const int64_t vocab_size =
+      any ? IndexedDataset::kAnyVocabulary : open_tokenizer(options)->vocab_size();
+  check_all(prefixes, vocab_size, quiet);
 }
 
 /// `documents` is used if the option is given.
@@ -94,6 +156,43 @@ void add_document_options(CLI::App& command, PrepareOptions& options, Documents&
                    "Append the tokenizer's end-of-document token to each document, as GPT needs");
 }
 
+void add_corpus_options(CLI::App& command, PrepareOptions& options) {
+  command.add_flag("--drop-duplicates", options.drop_duplicates,
+                   "Leave out documents that repeat an earlier one, which otherwise are only "
+                   "counted");
+  command
+      .add_option("--near-duplicates", options.near_duplicates,
+                  "Also count documents as similar to an earlier one as this, 0.3 to 1, by MinHash "
+                  "of 5 successive words; about 500 bytes of memory a document")
+      ->type_name("SIMILARITY")
+      ->check(CLI::Range(0.3, 1.0).description(""));
+  command
+      .add_option("--shuffle", options.shuffle_seed,
+                  "Store the documents in a random order that depends on SEED; needs twice the "
+                  "space on the disk")
+      ->type_name("SEED")
+      ->check(whole_number_from(0));
+}
+
+/// Adds --check, without which --input and --output are required.
+void add_check_option(CLI::App& command, std::vector<std::string>& prefixes) {
+  CLI::Option* input = command.get_option("--input");
+  CLI::Option* output = command.get_option("--output");
+  command
+      .add_option(
+          "--check", prefixes,
+          "Instead of preparing: read all of these datasets, which another program may have "
+          "made, and name the first fault of each; with --tokenizer, also ids beyond its "
+          "vocabulary")
+      ->type_name("PREFIXES")
+      ->expected(1, kMostPrefixes)
+      // Options are read before required ones are missed.
+      ->each([input, output](const std::string& /*prefix*/) {
+        input->required(false);
+        output->required(false);
+      });
+}
+
 }  // namespace
 
 void add_prepare_command(CLI::App& app) {
@@ -109,16 +208,26 @@ void add_prepare_command(CLI::App& app) {
       ->required()
       ->type_name("PREFIX");
   command->add_flag("--overwrite", options->overwrite, "Replace a dataset of the same name");
+  add_corpus_options(*command, *options);
   command
       ->add_option(
           "--threads", options->threads,
           "Number of threads (default: one per available core); the output does not depend on it")
       ->type_name("N")
       ->check(whole_number_from(1));
-  command->callback([command, options, documents] {
+  const auto quiet = std::make_shared<bool>(false);
+  command->add_flag("--quiet", *quiet, "Show no progress");
+  const auto prefixes = std::make_shared<std::vector<std::string>>();
+  add_check_option(*command, *prefixes);
+  command->callback([command, options, documents, quiet, prefixes] {
     if (command->count("--documents") > 0) options->documents = *documents;
-    run_on_first_rank(command_line_of(*command),
-                      [&] { print(*options, prepare_watched(*options)); });
+    run_on_first_rank(command_line_of(*command), [&] {
+      if (!prefixes->empty()) {
+        check(*command, *prefixes, *options, *quiet);
+      } else {
+        print(*options, prepare_watched(*options, *quiet));
+      }
+    });
   });
 }
 

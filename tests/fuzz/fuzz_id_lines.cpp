@@ -13,6 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (const int32_t id : part.tokens) {
       fuzz::expect(0 <= id && id < kVocabulary, "an id out of range");
     }
+    fuzz::expect(part.pieces.size() == part.marks.size(), "a mark without a piece");
     fuzz::expect(part.tokens.empty() || part.marks.back().at == part.tokens.size(),
                  "ids after the last document");
   });

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <string_view>
 
 #include "launch/tokenizers/id_tokenizer.h"
@@ -20,6 +21,8 @@ TokenPart read_id_lines(const TextLines& lines, int64_t vocab_size) {
         parse_ids(line, vocab_size, fmt::format("{}:{}", lines.path, number));
     if (ids.empty()) continue;
     part.tokens.insert(part.tokens.end(), ids.begin(), ids.end());
+    part.pieces.push_back({.counts = {.bytes = static_cast<int64_t>(line.size())},
+                           .hash = hash128_of(std::as_bytes(std::span(ids)))});
     part.marks.push_back({part.tokens.size(), Mark::Ends::document});
   }
   return part;

@@ -7,6 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "launch/data/prepare/min_hash.h"
+#include "launch/support/files/checksum.h"
 #include "launch/support/input/text_part.h"
 #include "launch/tokenizers/tokenizer.h"
 
@@ -21,14 +23,30 @@ struct InputPart {
   size_t size() const;
 };
 
-/// The tokens of an InputPart.
-struct TokenPart {
-  std::vector<int32_t> tokens;
-  std::vector<Mark> marks;
-  int64_t position = 0;
+/// What is known of text besides its tokens.
+struct TextCounts {
   int64_t bytes = 0;    ///< of text, or of lines of ids
   int64_t unknown = 0;  ///< number of tokens
   int64_t invalid = 0;  ///< characters that replace invalid UTF-8
+
+  TextCounts& operator+=(const TextCounts& other);
+};
+
+/// The tokens before a mark and after the previous one.
+struct TokenPiece {
+  TextCounts counts;
+  Hash128 hash;  ///< of the text, or of the ids; Hash128{} if there is none
+};
+
+/// The tokens of an InputPart. A text is cut into the same pieces whichever files and parts it was
+/// in, so their hashes identify it.
+struct TokenPart {
+  std::vector<int32_t> tokens;
+  std::vector<Mark> marks;
+  std::vector<TokenPiece> pieces;    ///< one before each mark
+  std::vector<uint32_t> signatures;  ///< MinHash::size() values for each mark, if asked for
+  int64_t position = 0;
+  int64_t bytes = 0;  ///< of all pieces
   int64_t malformed_lines = 0;
   std::string first_malformed;  ///< problem with the first of them, and its position
 };
@@ -37,7 +55,7 @@ struct TokenPart {
 /// does not change the tokens, or, if there is none, a forced cut.
 size_t cut_of(const Tokenizer& tokenizer, std::string_view text);
 
-/// Tokenizes a part. Thread-safe.
-TokenPart encode_part(const Tokenizer& tokenizer, const TextPart& part);
+/// Tokenizes a part, with the signatures of its pieces unless `near` is null. Thread-safe.
+TokenPart encode_part(const Tokenizer& tokenizer, const TextPart& part, const MinHash* near);
 
 }  // namespace tessera

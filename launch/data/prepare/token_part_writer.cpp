@@ -1,11 +1,18 @@
 #include "launch/data/prepare/token_part_writer.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace tessera {
 
 void TokenPartWriter::add(const TokenPart& part) {
+  const size_t values = part.signatures.size() / std::max<size_t>(part.marks.size(), 1);
   size_t begin = 0;
-  for (const Mark& mark : part.marks) {
+  for (size_t i = 0; i < part.marks.size(); ++i) {
+    const Mark& mark = part.marks[i];
     append(std::span(part.tokens).subspan(begin, mark.at - begin));
+    finder_.add(part.pieces[i].hash, std::span(part.signatures).subspan(i * values, values));
+    document_counts_ += part.pieces[i].counts;
     begin = mark.at;
     if (mark.ends == Mark::Ends::sequence) sequence_ended_ = true;
     if (mark.ends == Mark::Ends::document) end_document();
@@ -23,13 +30,25 @@ void TokenPartWriter::append(std::span<const int32_t> tokens) {
 
 void TokenPartWriter::end_document() {
   sequence_ended_ = false;
-  if (document_empty_) {
+  const TextCounts counts = std::exchange(document_counts_, {});
+  if (std::exchange(document_empty_, true)) {
+    finder_.skip_document();
     ++empty_documents_;
-    return;
+    counts_ += counts;
+  } else if (keeps_document()) {
+    if (options_.end) writer_.append({&*options_.end, 1});
+    writer_.end_document();
+    counts_ += counts;
+  } else {
+    writer_.discard_document();
   }
-  if (end_) writer_.append({&*end_, 1});
-  writer_.end_document();
-  document_empty_ = true;
+}
+
+bool TokenPartWriter::keeps_document() {
+  const Repeats repeats = finder_.end_document();
+  if (repeats == Repeats::text) ++duplicates_;
+  if (repeats == Repeats::nearly_text) ++near_duplicates_;
+  return repeats == Repeats::nothing || !options_.drop_duplicates;
 }
 
 }  // namespace tessera

@@ -31,10 +31,10 @@ TEST(PrepareCommand, ReportsSkippedInput) {
   app.parse("prepare --input " + (folder / "*.jsonl") + " --field body --skip-malformed " +
             "--append-eod --threads 2 --output " + (folder / "set"));
   const std::string output = ::testing::internal::GetCapturedStdout();
-  EXPECT_TRUE(
-      names_all(output, {"1 documents", "4 tokens", "from 3 bytes", "1 documents had no token",
-                         "1 malformed lines were skipped; the first: " +
-                             (folder / "a.jsonl:2: the line has no field \"body\"")}));
+  EXPECT_TRUE(names_all(output, {"1 documents", "4 tokens", "from 3 bytes",
+                                 "documents  1; 1 without a token were left out\n",
+                                 "1 malformed lines were skipped; the first: " +
+                                     (folder / "a.jsonl:2: the line has no field \"body\"")}));
 }
 
 TEST(PrepareCommand, RejectsInvalidOptions) {

@@ -266,17 +266,20 @@ INSTANTIATE_TEST_SUITE_P(Threads, PrepareFailures, ::testing::Values(1, 3),
 
 TEST_F(PrepareInputs, ReportsProgress) {
   write_file(folder / "a.gz", gzipped(some_text()));
-  int64_t read = 0, text = 0;
+  int64_t read = 0, tokens = 0, documents = 0;
   prepare_files({.input = {.inputs = {folder / "a.gz", folder / "a.gz"}},
                  .on_progress = [&](const PrepareProgress& progress) {
                    EXPECT_EQ(progress.total, 2 * std::filesystem::file_size(folder / "a.gz"));
                    EXPECT_GE(progress.read, read);
-                   EXPECT_GE(progress.text, text);
+                   EXPECT_GE(progress.tokens, tokens);
+                   EXPECT_GE(progress.documents, documents);
                    read = progress.read;
-                   text = progress.text;
+                   tokens = progress.tokens;
+                   documents = progress.documents;
                  }});
   EXPECT_EQ(read, static_cast<int64_t>(2 * std::filesystem::file_size(folder / "a.gz")));
-  EXPECT_EQ(text, static_cast<int64_t>(2 * some_text().size()));
+  EXPECT_EQ(tokens, static_cast<int64_t>(2 * some_text().size()));
+  EXPECT_EQ(documents, 2);
 }
 
 }  // namespace
