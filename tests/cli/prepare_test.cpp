@@ -104,7 +104,8 @@ TEST_F(CliPrepare, ReportsAndDropsDuplicatesAndShuffles) {
   const std::string options = "--input - --documents line --near-duplicates 0.9 ";
   const Outcome counted = run_prepare(text, options);
   expect_success(counted);
-  EXPECT_EQ(counted.count("\ndocuments  4\n"), 1u) << counted.output;
+  EXPECT_EQ(counted.count("\ndocuments  4; 1 without a token were left out\n"), 1u)
+      << counted.output;
   EXPECT_EQ(counted.count("duplicates 1 (25.00%) have the text of an earlier document, 0 (0.00%) "
                           "nearly\n"),
             1u)
@@ -116,7 +117,10 @@ TEST_F(CliPrepare, ReportsAndDropsDuplicatesAndShuffles) {
   EXPECT_EQ(kept.size(), 2 * std::string("one two three four five sixonelast").size());
   const Outcome shuffled = run_prepare(text, options + "--drop-duplicates --shuffle 3");
   expect_success(shuffled);
-  EXPECT_EQ(shuffled.count("documents  3; in a random order with seed 3\n"), 1u) << shuffled.output;
+  EXPECT_EQ(shuffled.count(
+                "documents  3; 1 without a token were left out; in a random order with seed 3\n"),
+            1u)
+      << shuffled.output;
   EXPECT_EQ(shuffled.count("; they were left out\n"), 1u) << shuffled.output;
   EXPECT_EQ(tokens().size(), kept.size());
   expect_refused(run_prepare(text, "--input - --near-duplicates 0.1"), {"--near-duplicates"});
