@@ -18,7 +18,7 @@ namespace tessera {
 namespace {
 
 constexpr std::string_view kKnown =
-    "ctx, endings and label, or question, choices and answer,";  // for messages
+    "ctx, endings and label, or question, choices and answer";  // for messages
 
 /// The names of a format's fields.
 struct ChoiceFormat {
@@ -36,8 +36,7 @@ constexpr ChoiceFormat kPlain = {"choices", "answer", kPlainFields};
 const ChoiceFormat& format_of(const Json& line, const std::string& where) {
   const bool is_plain = line.contains(kPlain.choices);
   require(is_plain || line.contains(kHellaSwag.choices),
-          "{}: there is neither \"endings\" nor \"choices\": a line must have {} as fields", where,
-          kKnown);
+          "{}: there is neither \"endings\" nor \"choices\": a line must have {}", where, kKnown);
   const ChoiceFormat& format = is_plain ? kPlain : kHellaSwag;
   for (const auto& [key, value] : line.items()) {
     const bool is_known = key == format.choices || key == format.answer ||
