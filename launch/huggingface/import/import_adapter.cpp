@@ -20,6 +20,7 @@
 #include "launch/huggingface/import/foreign_json.h"
 #include "launch/huggingface/import/foreign_weights.h"
 #include "launch/huggingface/import/import_model.h"
+#include "launch/huggingface/sentence_modules.h"
 #include "launch/huggingface/tensor_names.h"
 #include "launch/support/files/mapped_file.h"
 #include "launch/support/files/new_folders.h"
