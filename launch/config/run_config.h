@@ -122,8 +122,9 @@ struct OptimizerSection {
   /// Patterns of parameters' names (core/name_pattern.h) and factors of their learning rate; the
   /// last one that matches counts.
   std::vector<std::pair<std::string, double>> lr_scales;
-  double layer_lr_decay = 1.0;      ///< factor of the learning rate per layer, from the top
-  std::vector<std::string> frozen;  ///< patterns of parameters that training does not change
+  double layer_lr_decay = 1.0;       ///< factor of the learning rate per layer, from the top
+  std::vector<std::string> frozen;   ///< patterns of parameters that training does not change
+  std::vector<std::string> trained;  ///< patterns of those that it changes beside adapters
 
   bool operator==(const OptimizerSection&) const = default;
 };

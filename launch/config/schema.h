@@ -633,6 +633,10 @@ void describe(Section& optimizer, auto& field) {
       "Patterns of the names of parameters that training does not change, as in `[\"embedding.*\", "
       "\"blocks.[0-5].*\"]`. They need no memory for gradients, master weights on a GPU, or "
       "moments.");
+  field("trained", optimizer.trained, ListOf<Text>{{}, /*may_be_empty=*/true},
+        "With `model.lora_rank`: patterns of the names of parameters that training changes beside "
+        "the adapters, as in `[\"embedding.word\", \"head.*\"]` for tokens that the model has not "
+        "seen before, such as those of a chat template. PEFT calls them `modules_to_save`.");
 }
 
 template <MaybeConst<EvalSection> Section>

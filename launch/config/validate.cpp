@@ -199,6 +199,8 @@ void check_samples(const RunConfig& config) {
 
 void check_schedule(const RunConfig& config) {
   const OptimizerSection& optimizer = config.optimizer;
+  require_default(optimizer.trained.empty() || config.model.lora_rank > 0, "optimizer.trained",
+                  "model.lora_rank is 0, so all parameters are trained that are not frozen");
   require(optimizer.min_lr <= optimizer.lr,
           "optimizer.min_lr is {}, but optimizer.lr is {}: the schedule decays from lr to min_lr, "
           "so choose a min_lr from 0 to {}",

@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <string>
+#include <utility>
+
 #include "launch/support/text/json.h"
 #include "tests/cli/small_run.h"
 
@@ -103,19 +107,48 @@ TEST_F(CliSft, LearnsToCompletePrompts) {
   EXPECT_GT(base.at("perplexity").get<double>(), 5.0);
 }
 
+// What transformers needs to chat with the model.
+TEST_F(CliSft, ExportsTheTemplateOfMessages) {
+  const Arguments model = {"model.kind=llama", "model.hidden_size=32", "train.steps=1"};
+  expect_success(run_train(kAlone, "base", model));
+  const auto train = [&](const char* name, const char* data, const Arguments& more) {
+    Arguments keys = {"train.steps=1", "data.train=" + file(data), "data.truncate=true",
+                      "checkpoint.from=" + file("base")};
+    keys.insert(keys.end(), more.begin(), more.end());
+    expect_success(run_train(kAlone, name, keys));
+    expect_success(run(tessera(kAlone, {"export", file(name), "--to", file(name) + "_out"})));
+    const auto read = [&](const char* part) {
+      return parse_json(read_text(path(std::string(name) + "_out") / part), part);
+    };
+    return std::pair(read("tokenizer_config.json"), read("generation_config.json"));
+  };
+  const auto [tokenizer, generation] = train("replies", "messages.jsonl", {});
+  EXPECT_THAT(tokenizer.at("chat_template").get<std::string>(),
+              HasSubstr("message['role'] + ':\\n' + message['content'] + (eos_token"));
+  EXPECT_EQ(generation.at("eos_token_id"), 256);
+  const auto [plain, unchanged] = train("completions", "prompts.jsonl", {});
+  EXPECT_FALSE(plain.contains("chat_template")) << "nothing surrounds prompts";
+  EXPECT_EQ(unchanged.at("eos_token_id"), 256);
+
+  // A LoRA run and its adapters.
+  const auto [with_lora, ends] = train("lora", "messages.jsonl", {"model.lora_rank=2"});
+  EXPECT_EQ(with_lora.at("chat_template"), tokenizer.at("chat_template"));
+  expect_success(run(tessera(kAlone, {"export", file("lora"), "--to", file("adapter"), "--adapter",
+                                      "--precision", "bf16"})));
+  EXPECT_TRUE(std::filesystem::exists(path("adapter") / "adapter_model.safetensors"));
+  expect_success(run(
+      tessera(kAlone, {"import", file("adapter"), "--base", file("base"), "--to", file("again")})));
+  expect_success(run(tessera(2, {"eval", file("again"), "--data", file("messages.jsonl")})));
+  expect_refused(run(tessera(kAlone, {"import", file("adapter"), "--to", file("none")})),
+                 {"has the adapters of a model: add --base"});
+  expect_refused(run(tessera(kAlone, {"export", file("base"), "--to", file("none"), "--adapter"})),
+                 {"has no low-rank adapters"});
+}
+
 TEST_F(CliSft, LearnsToReply) {
   pretrain();
   expect_success(run_train(kAlone, "tuned", learn("messages.jsonl")));
   EXPECT_EQ(right_answers("tuned", "", {"--chat", "auto"}), kQuestions / 5);
-
-  // What transformers needs to chat with it.
-  expect_success(run(tessera(kAlone, {"export", file("tuned"), "--to", file("exported")})));
-  const auto exported = [&](const char* name) {
-    return parse_json(read_text(path("exported") / name), name);
-  };
-  EXPECT_THAT(exported("tokenizer_config.json").at("chat_template").get<std::string>(),
-              HasSubstr("message['role'] + ':\\n' + message['content'] + (eos_token"));
-  EXPECT_EQ(exported("generation_config.json").at("eos_token_id"), 256);
 
   write_text(path("questions.txt"), question(3) + "\n" + question(11) + "\n");
   expect_success(

@@ -247,7 +247,9 @@ TEST_P(EncoderDecoder, ShardedMatchesWhole) {
   std::vector<std::vector<Row>> batches = {
       {{7, 5}, {12, 9}, {2, 4}}, {{1, 9}}, {{12, 1}}, {{1, 1}}, {{0, 0}, {0, 0}}, {{5, 3}, {0, 0}}};
   if (test::on_gpu()) batches.resize(2);
-  const double tolerance = 32 * test::sum_tolerance(DType::f32, 128);
+  // Gradients of the encoder's first layer pass both stacks. The largest error of an element was 34
+  // times that of one sum, on AVX-512.
+  const double tolerance = 64 * test::sum_tolerance(DType::f32, 128);
   for (const std::vector<Row>& rows : batches) {
     std::map<std::string, std::vector<double>> whole;
     std::vector<double> losses;

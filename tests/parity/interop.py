@@ -739,6 +739,8 @@ def check_adapters(tessera, kind, run, config, base, base_loss):
     tuned, merged = tessera.folder / f"{run}_tuned", tessera.folder / f"{run}_merged"
     keys = {"run.dir": tuned, "checkpoint.from": tessera.folder / run, "model.lora_rank": 3}
     keys |= {"model.lora_alpha": 24, "optimizer.lr": 0.01}
+    if is_decoder(kind.theirs) and not kind.config.tie_word_embeddings:
+        keys["optimizer.trained"] = '["embedding.word", "head.*"]'
     sets = [word for key, value in keys.items() for word in ("--set", f"{key}={value}")]
     tessera("train", config, *sets)
     ours, dump = tessera.evaluated(tuned, config)

@@ -1,6 +1,6 @@
 #include "launch/huggingface/export/export_adapter.h"
 
-#include <string_view>
+#include <algorithm>
 #include <utility>
 
 #include "core/error.h"
@@ -23,10 +23,12 @@ struct NamedTensor {
   OwnedTensor values;
 };
 
+constexpr const char* kFirstMoment = "/exp_avg";  // see local_tensors()
 constexpr const char* kPeftPrefix = "base_model.model.";
 
-bool is_of_trained_head(const std::string& parameter) {
-  return parameter.starts_with("classifier.") || parameter.starts_with("pooler.");
+/// Whether training changed a parameter: only then a checkpoint has its optimizer state.
+bool is_trained(const Checkpoint& checkpoint, const std::string& parameter) {
+  return checkpoint.has(parameter + kFirstMoment);
 }
 
 class AdapterTensors {
@@ -36,13 +38,11 @@ class AdapterTensors {
 
   void add(const TensorName& name) {
     if (name.ours.empty()) return;
-    const bool classifies =
-        model_.head == Head::classification || model_.head == Head::token_classification;
-    if (classifies && is_of_trained_head(name.ours)) add_whole(name);
     const std::string layer = layer_name(name.ours);
     const LowRank adapter = low_rank_of(model_, layer);
     const LowRankNames names = low_rank_names(layer);
-    if (!name.ours.ends_with(".weight") || adapter.rank == 0 || !checkpoint_.has(names.b)) return;
+    if (adapter.rank == 0 || !checkpoint_.has(names.b)) return add_trained(name, layer);
+    if (!name.ours.ends_with(".weight")) return;
     fan_in_fan_out |= name.transposed;
     const Tensor a = read(names.a, {adapter.rank, name.shape[-1]});
     TensorName of_b = name;
@@ -64,15 +64,29 @@ class AdapterTensors {
   }
 
   std::vector<NamedTensor> tensors;
-  std::vector<std::string> modules, heads;
+  std::vector<std::string> modules;
+  std::vector<std::string> saved;  ///< modules that are written whole
   bool fan_in_fan_out = false;
 
  private:
-  void add_whole(const TensorName& name) {
+  /// All of a layer, without an adapter, of which training changed a part.
+  void add_trained(const TensorName& name, const std::string& layer) {
+    const bool changed = is_trained(checkpoint_, layer + ".weight") ||
+                         is_trained(checkpoint_, layer + ".bias") ||
+                         is_trained(checkpoint_, name.ours);
+    if (!changed) return;
+    require(!model_.tie_embeddings || name.ours != "embedding.word",
+            "{} was trained beside the adapters, and it is also the output head, which PEFT would "
+            "leave as it was: export the model without --adapter, which merges them",
+            name.ours);
+    require(name.theirs.size() == 1 && !name.transposed && name.unused_rows == 0,
+            "{} was trained beside the adapters, and PEFT has no place for it: export the model "
+            "without --adapter, which merges them",
+            name.ours);
     const std::string module = layer_name(name.theirs[0].name);
-    if (heads.empty() || heads.back() != module) heads.push_back(module);
-    OwnedTensor values(name.shape, DType::f32);
-    checkpoint_.read(name.ours, name.shape, {}, values.tensor);
+    if (std::ranges::find(saved, module) == saved.end()) saved.push_back(module);
+    OwnedTensor values(name.theirs[0].shape, DType::f32);
+    checkpoint_.read(name.ours, name.shape, {}, values.tensor.view(name.shape));
     tensors.push_back({kPeftPrefix + name.theirs[0].name, std::move(values)});
   }
 
@@ -98,7 +112,7 @@ Json adapter_config(const ModelConfig& model, const AdapterTensors& adapter) {
                  {"target_modules", adapter.modules},
                  {"inference_mode", true}};
   config["task_type"] = traits_of(model).causal ? Json("CAUSAL_LM") : Json(nullptr);
-  config["modules_to_save"] = adapter.heads.empty() ? Json(nullptr) : Json(adapter.heads);
+  config["modules_to_save"] = adapter.saved.empty() ? Json(nullptr) : Json(adapter.saved);
   return config;
 }
 

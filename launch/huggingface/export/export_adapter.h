@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-/// Writes the low-rank adapters of a checkpoint, and a head that was trained with them, into
+/// Writes the low-rank adapters of a checkpoint, and layers that were trained beside them, into
 /// `folder` as PEFT's LoraModel loads them beside the base model: adapter_config.json and
 /// adapter_model.safetensors, in `precision` (fp32 or bf16). A joint layer of ours becomes an
 /// adapter of each of theirs, all with the same A. Returns the names of the files, which are on

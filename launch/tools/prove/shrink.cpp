@@ -372,6 +372,9 @@ void shrink_patterns(ShrunkRun& run) {
   std::erase_if(config.optimizer.frozen, [&](const std::string& pattern) {
     return leave_out("optimizer.frozen", pattern, matches_parameter(pattern, store));
   });
+  std::erase_if(config.optimizer.trained, [&](const std::string& pattern) {
+    return leave_out("optimizer.trained", pattern, matches_parameter(pattern, store));
+  });
   std::erase_if(config.optimizer.lr_scales, [&](const auto& scale) {
     return leave_out("optimizer.lr_scales", scale.first, matches_parameter(scale.first, store));
   });

@@ -108,6 +108,7 @@ bool matches_adapted_layer(const std::string& pattern, const ParameterStore& sto
 bool is_frozen(const RunConfig& config, const std::string& parameter) {
   if (matches_any(config.optimizer.frozen, parameter)) return true;
   if (config.model.lora_rank == 0 || is_of_low_rank_adapter(parameter)) return false;
+  if (matches_any(config.optimizer.trained, parameter)) return false;
   const bool classifies =
       config.model.head == Head::classification || config.model.head == Head::token_classification;
   return !classifies || !(parameter.starts_with("classifier.") || parameter.starts_with("pooler."));
@@ -135,6 +136,9 @@ void allocate_for_training(const RunConfig& config, const ParallelGroups& groups
                            ParameterStore& store) {
   for (const std::string& pattern : config.optimizer.frozen) {
     check_pattern("optimizer.frozen", pattern, store);
+  }
+  for (const std::string& pattern : config.optimizer.trained) {
+    check_pattern("optimizer.trained", pattern, store);
   }
   for (const auto& scale : config.optimizer.lr_scales) {
     check_pattern("optimizer.lr_scales", scale.first, store);

@@ -10,7 +10,7 @@
 namespace tessera {
 
 /// Whether training leaves a parameter as it is: optimizer.frozen has it, or the model has low-rank
-/// adapters and it is neither theirs nor part of a head that classifies.
+/// adapters and it is neither theirs, nor in optimizer.trained, nor of a head that classifies.
 bool is_frozen(const RunConfig& config, const std::string& parameter);
 
 /// Whether a pattern matches the name of a parameter, or of a layer that has a low-rank adapter.

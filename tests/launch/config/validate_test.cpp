@@ -65,6 +65,8 @@ TEST(ConfigValidate, AdaptersNeedWeightsToStartFrom) {
               AllOf(HasSubstr("model.lora_rank is 8, but checkpoint.from is null"),
                     HasSubstr("random and frozen")));
   EXPECT_NO_THROW(validate(config_with({"model.lora_rank=8", "checkpoint.from=base"}), 1));
+  EXPECT_THAT(validate_error({"optimizer.trained=[\"head.*\"]"}, 1),
+              HasSubstr("optimizer.trained is set, but model.lora_rank is 0"));
   EXPECT_THAT(validate_error({"model.lora_alpha=8"}, 1),
               HasSubstr("model.lora_alpha is set, but model.lora_rank is 0"));
   EXPECT_THAT(validate_error({"model.lora_targets=[\"*.mlp.*\"]"}, 1),

@@ -182,6 +182,13 @@ TEST_F(FineTune, AdaptersLeaveBaseAsItIs) {
         EXPECT_EQ(weights_of(parameter), trained.at(parameter.name)) << parameter.name;
       }
     });
+    more.optimizer.trained = {"head.*", "embedding.word"};
+    start(more, 2, [&](Trainer& trainer, const std::string&) {
+      const auto& parameters = trainer.parameters().parameters();
+      EXPECT_EQ(std::ranges::count_if(parameters, [](const Parameter& p) { return !p.frozen; }),
+                18);
+      trainer.step();
+    });
     more.model.lora_rank = 0;
     expect_refused(more, {"is of another model", "model.lora_rank is 3 in the checkpoint and 0"});
   }
