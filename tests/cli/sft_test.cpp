@@ -109,11 +109,13 @@ TEST_F(CliSft, LearnsToCompletePrompts) {
 
 // What transformers needs to chat with the model.
 TEST_F(CliSft, ExportsTheTemplateOfMessages) {
-  const Arguments model = {"model.kind=llama", "model.hidden_size=32", "train.steps=1"};
+  const Arguments model = {"model.kind=llama", "model.seq_length=96", "train.steps=1",
+                           "optimizer.warmup_steps=0"};
   expect_success(run_train(kAlone, "base", model));
   const auto train = [&](const char* name, const char* data, const Arguments& more) {
-    Arguments keys = {"train.steps=1", "data.train=" + file(data), "data.truncate=true",
+    Arguments keys = {"data.train=" + file(data), "data.truncate=true",
                       "checkpoint.from=" + file("base")};
+    keys.insert(keys.end(), model.begin(), model.end());
     keys.insert(keys.end(), more.begin(), more.end());
     expect_success(run_train(kAlone, name, keys));
     expect_success(run(tessera(kAlone, {"export", file(name), "--to", file(name) + "_out"})));

@@ -5,8 +5,8 @@
 
 #include "launch/checkpoint/find.h"
 #include "launch/generation/continuation.h"
-#include "launch/tools/predict/text_model.h"
 #include "launch/tokenizers/id_tokenizer.h"
+#include "launch/tools/predict/text_model.h"
 #include "tests/support/runs/device_ranks.h"
 #include "tests/support/runs/small_runs.h"
 #include "tests/support/runs/training_world.h"
