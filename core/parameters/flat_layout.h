@@ -38,9 +38,9 @@ class FlatLayout {
   FlatLayout() = default;
 
   /// `sizes`: the number of elements of each parameter, in the order of the forward pass; 0 for one
-  /// that has no place in the buffers. Backward
-  /// finishes gradients in reverse, so buckets are filled from the last parameter: each has as many
-  /// parameters as it takes to reach sharding.bucket_elements.
+  /// that has no place in the buffers. Backward finishes gradients in reverse, so buckets are
+  /// filled from the last parameter: each has as many parameters as it takes to reach
+  /// sharding.bucket_elements.
   FlatLayout(std::span<const int64_t> sizes, const OptimizerSharding& sharding);
 
   const OptimizerSharding& sharding() const { return sharding_; }

@@ -181,11 +181,11 @@ void ParameterStore::allocate(Device device, DType precision, StoreFor purpose,
   for (Parameter& parameter : parameters_) {
     parameter.offset = layout_.offset(parameter.index);
     if (!parameter.frozen) parameter.value = view_of(flat_values(), parameter.offset, parameter);
-    if (training) place_trained(parameter);
+    if (training) place_training_state(parameter);
   }
 }
 
-void ParameterStore::place_trained(Parameter& parameter) const {
+void ParameterStore::place_training_state(Parameter& parameter) const {
   const size_t bucket = layout_.bucket_of(parameter.index);
   const int64_t begin = parameter.offset;
   Range owned = {begin, begin};

@@ -208,7 +208,7 @@ class ParameterStore {
 
   void allocate_constants();
   void allocate_frozen();
-  void place_trained(Parameter& parameter) const;
+  void place_training_state(Parameter& parameter) const;
 
   std::deque<Parameter> parameters_;
   std::deque<Constant> constants_;

@@ -178,6 +178,10 @@ std::string load_matching_weights(Checkpoint& checkpoint, ParameterStore& store,
   return sentence;
 }
 
+bool has_optimizer_state(const Checkpoint& checkpoint, const std::string& parameter) {
+  return checkpoint.has(parameter + kExpAvg);
+}
+
 bool has_weights_alone(const Checkpoint& checkpoint) {
   const auto& tensors = checkpoint.manifest().tensors;
   return std::none_of(tensors.begin(), tensors.end(),
@@ -196,7 +200,7 @@ void load_training_state(Checkpoint& checkpoint, ParameterStore& store) {
   }
   for (const Parameter& parameter : store.parameters()) {
     if (parameter.frozen) continue;
-    require(!has_state || checkpoint.has(parameter.name + kExpAvg),
+    require(!has_state || has_optimizer_state(checkpoint, parameter.name),
             "the checkpoint {} has no optimizer state of {}, which was frozen: keep the same "
             "parameters frozen, or start a new run from it with checkpoint.from",
             checkpoint.path().string(), parameter.name);

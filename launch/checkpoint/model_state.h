@@ -28,6 +28,9 @@ void load_weights(Checkpoint& checkpoint, ParameterStore& store);
 /// a head is missing on either side.
 std::string load_matching_weights(Checkpoint& checkpoint, ParameterStore& store, bool other_labels);
 
+/// Whether a checkpoint has the optimizer state of a parameter: not if it was frozen.
+bool has_optimizer_state(const Checkpoint& checkpoint, const std::string& parameter);
+
 /// Whether a checkpoint has no optimizer state, as after an import.
 bool has_weights_alone(const Checkpoint& checkpoint);
 

@@ -35,7 +35,7 @@ class Console {
 
   /// Whether progress() would draw now: there is a bar, and its last update is not too recent.
   bool progress_is_due() const { return bar_.is_due(); }
-  /// Redraws the bar, with the course of the loss, if it is due.
+  /// Redraws the bar, with a sparkline of the loss, if it is due.
   void progress(const StepResult& result, double seconds_left);
   void step(const StepResult& result, const Speed& speed, double seconds_left);
   void evaluation(int64_t step, const Evaluation& found);

@@ -148,6 +148,7 @@ TEST(LowRankAdapter, EqualsMergedLayerWithGradients) {
           first.backward(ctx, dinner.tensor, din.tensor);
           if (tp.size() > 1) PartialGradients(store, tp, rows_split).sum(arena);
 
+          // The gradient of A in the first layer is four products after x.
           const double tolerance = 4 * test::sum_tolerance(DType::f32, kInner * kRank);
           test::expect_close(out, rows_of(y, kOut), tolerance, "y");
           test::expect_close(din.tensor, rows_of(dx, kIn), tolerance, "dx");

@@ -83,8 +83,7 @@ std::string summary_of(const ChoiceDataset& dataset);
 
 /// Opens files of questions for a model, which must predict the next token. Throws as ChoiceDataset
 /// does, for another model, and unless the names of the files differ and consist of letters,
-/// digits,
-/// - and _: results are named after them.
+/// digits, - and _: results are named after them.
 std::vector<std::shared_ptr<const ChoiceDataset>> open_choices(
     const std::vector<std::string>& paths, const Tokenizer& tokenizer, const ModelConfig& model);
 

@@ -8,6 +8,7 @@
 #include "core/ops/elementwise.h"
 #include "core/version.h"
 #include "launch/checkpoint/format/safetensors.h"
+#include "launch/checkpoint/model_state.h"
 #include "launch/huggingface/export/earlier_export.h"
 #include "launch/huggingface/export/tensor_parts.h"
 #include "launch/huggingface/tensor_names.h"
@@ -23,13 +24,7 @@ struct NamedTensor {
   OwnedTensor values;
 };
 
-constexpr const char* kFirstMoment = "/exp_avg";  // see local_tensors()
 constexpr const char* kPeftPrefix = "base_model.model.";
-
-/// Whether training changed a parameter: only then a checkpoint has its optimizer state.
-bool is_trained(const Checkpoint& checkpoint, const std::string& parameter) {
-  return checkpoint.has(parameter + kFirstMoment);
-}
 
 class AdapterTensors {
  public:
@@ -69,11 +64,12 @@ class AdapterTensors {
   bool fan_in_fan_out = false;
 
  private:
-  /// All of a layer, without an adapter, of which training changed a part.
+  /// All of a layer, without an adapter, of which training changed a part: only what it changes has
+  /// optimizer state.
   void add_trained(const TensorName& name, const std::string& layer) {
-    const bool changed = is_trained(checkpoint_, layer + ".weight") ||
-                         is_trained(checkpoint_, layer + ".bias") ||
-                         is_trained(checkpoint_, name.ours);
+    const bool changed = has_optimizer_state(checkpoint_, layer + ".weight") ||
+                         has_optimizer_state(checkpoint_, layer + ".bias") ||
+                         has_optimizer_state(checkpoint_, name.ours);
     if (!changed) return;
     require(!model_.tie_embeddings || name.ours != "embedding.word",
             "{} was trained beside the adapters, and it is also the output head, which PEFT would "

@@ -7,8 +7,9 @@
 
 namespace tessera {
 
-/// The course of a number so far in a few characters, from ▁ for the least to █ for the largest.
-/// Each stands for the mean of equally many values; values that are not finite are left out.
+/// A sparkline: the values of a number so far in a few characters, from ▁ for the least to █ for
+/// the largest. Each stands for the mean of equally many values; values that are not finite are
+/// left out.
 class Sparkline {
  public:
   /// Characters, an even number; there are at least half as many once that many values are known.

@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/name_pattern.h"
 #include "launch/support/text/json.h"
+#include "launch/train/diagnosis/layer_norms.h"
 #include "launch/train/run_layout.h"
 #include "parallel/layers/low_rank_adapter.h"
 
@@ -20,16 +21,18 @@ namespace {
 
 /// A block's place in its stack.
 struct BlockName {
-  std::string_view stack;  ///< "blocks." or "decoder.blocks."
+  std::string_view stack;  ///< "blocks" or "decoder.blocks"
   int64_t number;
 };
 
 std::optional<BlockName> block_of(std::string_view parameter) {
-  constexpr std::string_view kBlocks = "blocks.";
-  const size_t at = parameter.find(kBlocks);
-  if (at == std::string_view::npos) return std::nullopt;
-  BlockName block{parameter.substr(0, at + kBlocks.size()), 0};
-  const std::string_view rest = parameter.substr(block.stack.size());
+  const std::string_view layer = layer_of(parameter);
+  const size_t dot = layer.rfind('.');
+  if (dot == std::string_view::npos || !layer.substr(0, dot).ends_with("blocks")) {
+    return std::nullopt;
+  }
+  BlockName block{layer.substr(0, dot), 0};
+  const std::string_view rest = layer.substr(dot + 1);
   if (std::from_chars(rest.data(), rest.data() + rest.size(), block.number).ec != std::errc()) {
     return std::nullopt;
   }
