@@ -107,32 +107,35 @@ RunInputs open_run_inputs(Communicator& world, const std::function<RunConfig()>&
   return inputs;
 }
 
-RunSetup::RunSetup(RunInputs opened, Communicator& world, bool measures_peak)
-    : inputs(std::move(opened)),
+OpenedRanks::OpenedRanks(const RunConfig& config, Communicator& host_world)
+    : world(host_world),
       threads(apply_host_threads(world)),
-      devices(open_devices({inputs.config.run.device, inputs.config.parallel.backend,
-                            inputs.config.run.deterministic},
+      devices(open_devices({config.run.device, config.parallel.backend, config.run.deterministic},
                            world)),
-      groups(
-          make_parallel_groups(*devices.world, static_cast<int>(inputs.config.parallel.tensor))) {
+      groups(make_parallel_groups(*devices.world, static_cast<int>(config.parallel.tensor))) {}
+
+RunSetup::RunSetup(RunInputs opened, OpenedRanks& ranks, bool measures_peak)
+    : inputs(std::move(opened)) {
   RunConfig& config = inputs.config;
-  all_or_none(world, [&] {
+  all_or_none(ranks.world, [&] {
     with_exit_code(ExitCode::configuration, [&] {
-      choose_algorithms(config, devices);
-      check_timeline(config.log, devices);
+      choose_algorithms(config, ranks.devices);
+      check_timeline(config.log, ranks.devices);
     });
-    peak = peak_of(devices, config.run, measures_peak && world.rank() == 0);
+    peak = peak_of(ranks.devices, config.run, measures_peak && ranks.world.rank() == 0);
   });
-  const size_t free_bytes = free_bytes_after_warm_up(config, devices, groups);
-  all_or_none(world, [&] { available = find_available_memory(); });  // before any rank allocates
+  const size_t free_bytes = free_bytes_after_warm_up(config, ranks.devices, ranks.groups);
+  // Before any rank allocates.
+  all_or_none(ranks.world, [&] { available = find_available_memory(); });
   if (config.automatic.erase("batch.micro") > 0) {
     const MicroBatch chosen =
-        choose_micro_batch(config, groups, devices.device, free_bytes, available);
+        choose_micro_batch(config, ranks.groups, ranks.devices.device, free_bytes, available);
     config.batch.micro = chosen.size;
     inputs.origins["batch.micro"] = chosen.reason;
   }
-  all_or_none(world, [&] {
-    trainer = std::make_unique<Trainer>(config, groups, inputs.data, devices.device, free_bytes);
+  all_or_none(ranks.world, [&] {
+    trainer = std::make_unique<Trainer>(config, ranks.groups, inputs.data, ranks.devices.device,
+                                        free_bytes);
   });
 }
 

@@ -35,19 +35,31 @@ struct Peak {
   std::string note;             ///< its source if it is not a data sheet, otherwise ""
 };
 
-/// A run on one rank with everything that its steps need: threads, device, groups, algorithms,
-/// micro-batch size and trainer, whose weights are zero.
+/// This rank's threads, device and groups.
+struct OpenedRanks {
+  /// `world` must outlive this. Throws on all ranks or none. Call it once in a process (see
+  /// open_devices). Collective.
+  OpenedRanks(const RunConfig& config, Communicator& world);
+  OpenedRanks(const OpenedRanks&) = delete;
+  OpenedRanks& operator=(const OpenedRanks&) = delete;
+
+  Communicator& world;
+  HostThreads threads;
+  OpenedDevices devices;
+  ParallelGroups groups;
+};
+
+/// A run on one rank with everything that its steps need: algorithms, micro-batch size and
+/// trainer, whose weights are zero.
 struct RunSetup {
-  /// `world` must outlive this. With `measures_peak`, rank 0 measures its GPU if no data sheet is
-  /// known. Throws on all ranks or none. Collective.
-  RunSetup(RunInputs opened, Communicator& world, bool measures_peak);
+  /// `ranks` must outlive this, and be opened with the same device, backend and tensor-parallel
+  /// size. With `measures_peak`, rank 0 measures its GPU if no data sheet is known. Throws on all
+  /// ranks or none. Collective.
+  RunSetup(RunInputs opened, OpenedRanks& ranks, bool measures_peak);
   RunSetup(const RunSetup&) = delete;
   RunSetup& operator=(const RunSetup&) = delete;
 
   RunInputs inputs;
-  HostThreads threads;
-  OpenedDevices devices;
-  ParallelGroups groups;
   Peak peak;
   std::optional<size_t> available;  ///< host memory before any rank allocated
   std::unique_ptr<Trainer> trainer;

@@ -86,18 +86,19 @@ ExitCode run_training(const TrainOptions& options, Communicator& world) {
   });
   // Destroyed after the trainer, whose collectives may be pending if training fails.
   std::optional<RunRecorder> recorder;
-  RunSetup run(std::move(inputs), world, /*measures_peak=*/true);
+  OpenedRanks ranks(inputs.config, world);
+  RunSetup run(std::move(inputs), ranks, /*measures_peak=*/true);
   const RunConfig& config = run.inputs.config;
   const KeyOrigins& origins = run.inputs.origins;
-  const OpenedDevices& devices = run.devices;
-  const ParallelGroups& groups = run.groups;
+  const OpenedDevices& devices = ranks.devices;
+  const ParallelGroups& groups = ranks.groups;
   const Peak& peak = run.peak;
   std::unique_ptr<Trainer>& trainer = run.trainer;
   const auto shortage = find_host_memory_shortage(trainer->memory(), run.available, world);
 
   Console console(world.rank() == 0, last_step(config, options));
   console.line(
-      start_summary(config, groups, trainer->memory(), run.threads.summary, devices.summary));
+      start_summary(config, groups, trainer->memory(), ranks.threads.summary, devices.summary));
   if (shortage) {
     console.warning(*shortage + ". The system may kill ranks later, without a message");
   }

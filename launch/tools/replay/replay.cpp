@@ -79,8 +79,9 @@ bool ReplayReport::same_bits() const {
 }
 
 ReplayReport run_replay(const ReplayOptions& options, Communicator& world) {
-  RunSetup run(open_run_inputs(world, [&] { return config_of(options); }), world,
-               /*measures_peak=*/false);
+  RunInputs inputs = open_run_inputs(world, [&] { return config_of(options); });
+  OpenedRanks ranks(inputs.config, world);
+  RunSetup run(std::move(inputs), ranks, /*measures_peak=*/false);
   Trainer& trainer = *run.trainer;
   const ParameterStore& store = trainer.parameters();
   trainer.tune_products();
@@ -88,7 +89,7 @@ ReplayReport run_replay(const ReplayOptions& options, Communicator& world) {
   report.run = options.run;
   report.layout =
       fmt::format("{} rank{} = {} data × {} tensor", world.size(), world.size() == 1 ? "" : "s",
-                  run.groups.grid.data(), run.groups.grid.tensor());
+                  ranks.groups.grid.data(), ranks.groups.grid.tensor());
   report.start = start_or_resume(run.inputs.config, trainer, world, warn_of_skipped, options.step);
   report.steps = options.step - 1 - trainer.steps_done();
   run_steps_before(options, trainer, world.rank() == 0 && stderr_is_watched());
@@ -96,10 +97,10 @@ ReplayReport run_replay(const ReplayOptions& options, Communicator& world) {
   const int64_t first_place = trainer.first_place(options.step);
   report.documents = document_losses(trainer.parts(), options.step - 1, first_place);
   ParameterSquares squares;
-  squares.weights = weight_squares(store, run.groups);
+  squares.weights = weight_squares(store, ranks.groups);
   trainer.step();
   report.result = trainer.local_result();
-  squares.gradients = gradient_squares(store, run.groups);
+  squares.gradients = gradient_squares(store, ranks.groups);
   report.layers = layer_norms(store, squares);
   if (const auto reason = trainer.bad_reason()) {
     report.skipped = fmt::format("its {} is {}", reason->subject, reason->predicate);
