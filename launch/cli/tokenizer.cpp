@@ -14,8 +14,7 @@
 #include "launch/cli/support/command_line.h"
 #include "launch/cli/support/input_options.h"
 #include "launch/cli/support/process.h"
-#include "launch/support/files/folders.h"
-#include "launch/support/files/staged_file.h"
+#include "launch/support/files/whole_files.h"
 #include "launch/tokenizers/training/bpe_training.h"
 #include "launch/tokenizers/training/count_words.h"
 #include "launch/tokenizers/training/sentencepiece_training.h"
@@ -59,26 +58,6 @@ InputText text_of(const TokenizerTrainOptions& options) {
   return text;
 }
 
-struct NewFile {
-  std::string path;
-  std::string text;
-};
-
-/// Renames no file before all are complete. The last of several files is absent while the others
-/// may be old or new, so no file ever sits next to one it does not belong to. Creates missing
-/// folders.
-void write_whole(std::initializer_list<NewFile> files) {
-  std::vector<std::unique_ptr<StagedFile>> staged;
-  for (const NewFile& file : files) {
-    create_folder_of(file.path);
-    staged.push_back(std::make_unique<StagedFile>(file.path));
-    staged.back()->write(file.text);
-    staged.back()->close();
-  }
-  if (staged.size() > 1) staged.back()->remove_older();
-  for (const auto& file : staged) file->publish();
-}
-
 void say_if_smaller(const TokenizerTrainOptions& options, size_t num_tokens) {
   if (static_cast<int64_t>(num_tokens) < options.vocab_size) {
     fmt::print("fewer than the {} requested: no pair of tokens is left that occurs {} times\n",
@@ -93,7 +72,7 @@ void train_wordpiece_file(const TokenizerTrainOptions& options) {
       train_wordpiece(words, {.vocab_size = options.vocab_size,
                               .min_count = options.min_count,
                               .max_characters = options.max_characters});
-  write_whole({{options.output, vocabulary_text(tokens)}});
+  write_whole_files({{options.output, vocabulary_text(tokens)}});
   fmt::print("wrote {}: {} tokens from {} different words; as a tokenizer: wordpiece{}:{}\n",
              options.output, tokens.size(), words.size(), options.cased ? "-cased" : "",
              options.output);
@@ -109,8 +88,7 @@ void train_bpe_folder(const TokenizerTrainOptions& options) {
   training.special.insert(training.special.begin(), options.special.begin(), options.special.end());
   const WordCounts words = count_byte_level_words(text_of(options));
   const BpeDescription bpe = train_bpe(words, training);
-  write_whole(
-      {{vocabulary, bpe_vocabulary_text(bpe.tokens)}, {merges, bpe_merges_text(bpe.merges)}});
+  write_bpe(options.output, bpe);
   fmt::print("wrote {} and {}: {} tokens from {} different words; as a tokenizer: bpe:{}\n",
              vocabulary, merges, bpe.tokens.size(), words.size(), options.output);
   say_if_smaller(options, bpe.tokens.size());
@@ -118,7 +96,7 @@ void train_bpe_folder(const TokenizerTrainOptions& options) {
 
 void train_sentencepiece_file(const TokenizerTrainOptions& options) {
   check_output(options, options.output);
-  write_whole(
+  write_whole_files(
       {{options.output, train_sentencepiece(text_of(options),
                                             {.vocab_size = options.vocab_size,
                                              .bpe = options.model_type == "bpe",

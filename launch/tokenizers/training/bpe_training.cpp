@@ -5,6 +5,7 @@
 
 #include "core/checked.h"
 #include "core/error.h"
+#include "launch/support/files/whole_files.h"
 #include "launch/tokenizers/bpe/bpe_vocabulary.h"
 #include "launch/tokenizers/text/byte_alphabet.h"
 #include "launch/tokenizers/training/join_pairs.h"
@@ -66,6 +67,11 @@ BpeDescription train_bpe(const WordCounts& words, const BpeTrainingOptions& opti
     bpe.tokens.push_back(token);
   }
   return BpeVocabulary(std::move(bpe)).description();
+}
+
+void write_bpe(const std::filesystem::path& folder, const BpeDescription& bpe) {
+  write_whole_files({{(folder / "vocab.json").string(), bpe_vocabulary_text(bpe.tokens)},
+                     {(folder / "merges.txt").string(), bpe_merges_text(bpe.merges)}});
 }
 
 }  // namespace tessera

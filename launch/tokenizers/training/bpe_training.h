@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -24,5 +25,8 @@ struct BpeTrainingOptions {
 /// Throws if there are no words, if bytes and special tokens alone exceed vocab_size, or if a
 /// special token is empty, duplicated, invalid UTF-8 or the result of a merge.
 BpeDescription train_bpe(const WordCounts& words, const BpeTrainingOptions& options);
+
+/// Writes FOLDER/vocab.json and merges.txt, as tokenizer bpe:FOLDER reads them.
+void write_bpe(const std::filesystem::path& folder, const BpeDescription& bpe);
 
 }  // namespace tessera
