@@ -64,7 +64,8 @@ void predict_for_file(const LoadedModel& loaded, const FileOptions& options,
                         "Give all hosts the same file");
   predict_file(*prediction, *loaded.model, options.output, {world, *loaded.groups->dp});
   if (world.rank() != 0) return;
-  fmt::print("{}: predictions for {} texts\n", options.output, prediction->size());
+  fmt::print("{}: predictions for {} {}\n", options.output, prediction->size(),
+             loaded.model->config().has_images() ? "images" : "texts");
   std::fflush(stdout);
 }
 

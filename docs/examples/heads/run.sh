@@ -1,10 +1,10 @@
 #!/bin/bash
 # Fine-tunes each head of an encoder on data that every Debian has: the one-line descriptions of its packages.
 #
-#     docs/examples/heads.sh [FOLDER]     # default runs/heads; needs `apt-get update` to have run once
+#     docs/examples/heads/run.sh [FOLDER]     # default runs/heads; needs `apt-get update` to have run once
 #
 # Trains a tokenizer and a small BERT on all descriptions, then five heads from it, each in less than half a minute on two cores.
-# docs/guide.md shows the results. TESSERA is the program, build/cpu/tessera by default.
+# README.md shows the results. TESSERA is the program, build/cpu/tessera by default.
 set -euo pipefail
 tessera=${TESSERA:-build/cpu/tessera}
 out=${1:-runs/heads}
