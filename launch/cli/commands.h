@@ -138,6 +138,12 @@ void add_config_command(CLI::App& app);
 /// The exit code is nonzero if the layout breaks a rule or no layout fits.
 void add_plan_command(CLI::App& app, int& exit_code);
 
+/// Adds `design`, which measures the machine and writes a tokenizer, a dataset and a configuration:
+///
+///     tessera design --text FILES --minutes M --output FOLDER [--format ...] [--field ...]
+///                    [--skip-malformed]
+void add_design_command(CLI::App& app, int& exit_code);
+
 /// Adds `prove`, which trains a small version of a run on every layout of some thread ranks,
 /// compares the results with those of one rank, and checks the masks:
 ///

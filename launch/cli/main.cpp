@@ -61,6 +61,7 @@ int main(int argc, char** argv) {
   tessera::add_supervise_command(app, exit_code);
   tessera::add_config_command(app);
   tessera::add_plan_command(app, exit_code);
+  tessera::add_design_command(app, exit_code);
   tessera::add_prove_command(app, exit_code);
   tessera::add_mask_command(app);
   tessera::add_completion_command(app);

@@ -16,6 +16,10 @@ using KeyOrigins = std::map<std::string, std::string, std::less<>>;
 /// as a comment.
 std::string to_yaml(const RunConfig& config, const KeyOrigins& origins = {});
 
+/// The keys that have a reason, as YAML for people to read and change. Each reason is a comment
+/// above its key; an empty one writes none, as where the reason of the key before is enough.
+std::string to_commented_yaml(const RunConfig& config, const KeyOrigins& reasons);
+
 /// The keys of section model alone, indented.
 std::string to_yaml(const ModelConfig& model);
 

@@ -9,9 +9,9 @@ constexpr int kMostInputs = 1 << 20;  // more words than a command line has room
 
 }  // namespace
 
-void add_input_options(CLI::App& command, InputOptions& options) {
+void add_input_options(CLI::App& command, InputOptions& options, const char* name) {
   command
-      .add_option("--input", options.inputs,
+      .add_option(name, options.inputs,
                   "Files, glob patterns such as 'data/*.jsonl.gz', or - for standard input; gzip "
                   "and zstd are decompressed")
       ->required()

@@ -1,0 +1,45 @@
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/cli/small_run.h"
+
+namespace tessera::test {
+namespace {
+
+class CliDesign : public SmallRun {
+ protected:
+  CliDesign() {
+    std::string text;
+    for (int i = 0; i < 3000; ++i)
+      text += i % 3 == 0 ? "a good day and so on\n" : "one bad night\n";
+    write_text(path("text.txt"), text);
+  }
+
+  Arguments design(const std::string& input, const std::string& output) const {
+    return {"design", "--text", input, "--minutes", "0.1", "--output", path(output).string()};
+  }
+};
+
+TEST_F(CliDesign, WritesARunThatTrains) {
+  const int ranks = 2;
+  const Outcome designed = run(tessera(ranks, design(path("text.txt").string(), "design")));
+  expect_success(designed);
+  EXPECT_EQ(designed.count("chosen"), 1U) << designed.output;
+  const std::string config = (path("design") / "train.yaml").string();
+  EXPECT_EQ(designed.count("mpirun -np 2 tessera train " + config), 1U) << designed.output;
+  const std::string yaml = read_text(config);
+  EXPECT_NE(yaml.find("  # The lowest expected loss of "), std::string::npos) << yaml;
+  expect_success(run(tessera(ranks, {"train", config, "--stop-at", "2"})));
+}
+
+TEST_F(CliDesign, RefusesWhatItCannotUse) {
+  write_text(path("empty.txt"), "");
+  const std::string text = path("text.txt").string();
+  expect_refused(run(tessera(kAlone, design("-", "a"))), {"standard input is not a file"});
+  expect_refused(run(tessera(kAlone, design(path("empty.txt").string(), "b"))), {"no words"});
+  expect_refused(run(tessera(kAlone, design(text, "."))), {"already exists", "--output"});
+}
+
+}  // namespace
+}  // namespace tessera::test
