@@ -84,6 +84,19 @@ install(FILES ${CMAKE_BINARY_DIR}/debian/changelog.gz ${CMAKE_BINARY_DIR}/debian
 install(FILES ${written}/completion.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions
   COMPONENT debian EXCLUDE_FROM_ALL RENAME _tessera)
 
+# A Python wheel: the target `wheel`, which is not part of `all`.
+set(wheel ${CMAKE_BINARY_DIR}/wheel)
+add_custom_target(wheel
+  COMMAND ${CMAKE_COMMAND} -E rm -rf ${wheel}
+  COMMAND ${CMAKE_COMMAND} -E copy_directory ${CMAKE_SOURCE_DIR}/launch/python ${wheel}
+  COMMAND ${CMAKE_COMMAND} --install . --strip --component program --prefix ${wheel}/tessera/prefix
+  COMMAND ${CMAKE_COMMAND} --install . --component libraries --prefix ${wheel}/tessera/prefix
+  COMMAND python3 -m pip wheel --quiet --no-deps --wheel-dir . ${wheel}
+  WORKING_DIRECTORY ${CMAKE_BINARY_DIR} VERBATIM)
+foreach(variant x86-64-v3 ${variants})
+  add_dependencies(wheel tessera_launcher ${variant_program_${variant}})
+endforeach()
+
 set(CPACK_GENERATOR DEB TGZ)
 set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_SOURCE_DIR}/cmake/cpack.cmake) # which components a package has
 set(CPACK_PACKAGE_NAME tessera)

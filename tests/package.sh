@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . launch/set_up.sh
 [ $# -gt 0 ] || set -- deb tarball wheel
-install_missing "${packages[@]}" dpkg-dev gzip lintian mmdebstrap python3-venv qemu-user
+install_missing "${packages[@]}" dpkg-dev gzip lintian mmdebstrap python3-pip qemu-user
 [ -d build/package ] || configure package
 cmake --build --preset package
 version=$(sed -nE 's/.*kVersion = "(.*)".*/\1/p' core/version.h)
@@ -114,9 +114,8 @@ for package in "$@"; do
       ;;
     wheel)
       say "Python wheel"
-      python3 -m venv "$work/venv"
-      "$work/venv/bin/pip" wheel -q --no-deps --wheel-dir build/package launch/python
-      "$work/venv/bin/pip" download -q -d "$work/wheels" numpy
+      cmake --build --preset package --target wheel
+      python3 -m pip download -q -d "$work/wheels" numpy
       cp "build/package/tessera-$version-py3-none-linux_x86_64.whl" "$work/wheels"
       root openmpi-bin libopenmpi3 python3-venv
       cp -r "$work/wheels" tests/python/module_test.py "$root/home/someone"
