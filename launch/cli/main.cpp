@@ -36,7 +36,8 @@ int main(int argc, char** argv) {
   tessera::limit_openmp_spinning(argv);
   tessera::explain_bus_errors("error: ");
   CLI::App app("Tessera trains transformers on many ranks.", "tessera");
-  app.set_version_flag("--version", tessera::kVersion);
+  app.set_version_flag("--version",
+                       fmt::format("{} ({})", tessera::kVersion, tessera::program_variant()));
   app.require_subcommand(1);
   app.failure_message(tessera::usage_error);
 

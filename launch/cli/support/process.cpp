@@ -47,6 +47,9 @@ void check_ranks(Communicator& world, const CommandLine& command_line) {
   values.insert(values.end(), command_line.begin(), command_line.end());
   with_exit_code(ExitCode::usage, [&] {
     require_same_on_ranks(world, values, "Start all ranks with the same program and command line");
+    require_same_on_ranks(world, {{"tessera's variant", program_variant()}},
+                          "On hosts with different processors, start one variant on all ranks: "
+                          "libexec/tessera/x86-64-v3/tessera of the installation");
   });
 }
 

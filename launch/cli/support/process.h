@@ -23,7 +23,7 @@ using CommandLine = std::vector<NamedValue>;
 /// the exit code. Rank 0 prints an error that all ranks share (SharedError), and all end in order.
 /// Any other exception is printed by its rank and ends all ranks at once, whatever they wait for. A
 /// PeerError leaves half a minute to the rank that knows its cause. Before anything else, refuses
-/// ranks with different versions of this program or different command lines.
+/// ranks with different versions or variants of this program or different command lines.
 int run_on_ranks(const CommandLine& command_line,
                  const std::function<void(Communicator& world)>& body);
 

@@ -100,7 +100,8 @@ class Designer {
     constexpr double kEvaluationTokens = 2e5, kLeast = 0.01, kMost = 0.1;
     draft().eval_fraction =
         std::round(std::clamp(kEvaluationTokens / tokens, kLeast, kMost) * 100.0) / 100.0;
-    set_batch(0.0);
+    constexpr double kGuessedSpeed = 2e4;  // tokens per second, until a candidate was measured
+    set_batch(kGuessedSpeed * seconds());
   }
 
   double unique_tokens() const {
@@ -239,7 +240,7 @@ void Designer::explain() {
       "{} tokens a step: small batches make more steps in the time.", draft().batch_tokens());
   reasons["train.steps"] = fmt::format(
       "A step takes {:.3g} ms and an evaluation {:.2g} s, measured on {} rank{}. Together: {} of "
-      "{:g} minutes.",
+      "{:g} min.",
       1e3 * design_.speed.step_seconds, design_.speed.evaluation_seconds, world_.size(),
       world_.size() == 1 ? "" : "s", human_duration(design_.seconds), options_.minutes);
   reasons["optimizer.lr"] = "For this size and these tokens, then a linear decay to zero.";
@@ -255,9 +256,9 @@ void Designer::explain() {
   reasons["log.interval"] = "";
   all_or_none(world_, [&] {
     if (world_.rank() != 0) return;
-    const std::string head = fmt::format(
-        "# Written by tessera design, for {:g} minutes on {} rank{}. Change what you like.\n\n",
-        options_.minutes, world_.size(), world_.size() == 1 ? "" : "s");
+    const std::string head =
+        fmt::format("# Written by tessera design: {:g} min on {} rank{}. Change what you like.\n\n",
+                    options_.minutes, world_.size(), world_.size() == 1 ? "" : "s");
     write_whole_files(
         {{options_.files.config().string(), head + to_commented_yaml(design_.config, reasons)}});
   });

@@ -65,7 +65,8 @@ std::string size_summary(const RunConfig& config, const ProcessGrid& grid,
 std::string start_summary(const RunConfig& config, const ParallelGroups& groups,
                           const MemoryPlan& memory, const std::string& threads,
                           const std::string& devices) {
-  std::string text = fmt::format("tessera {}: {}\n", kVersion, config.run.dir);
+  std::string text =
+      fmt::format("tessera {} ({}): {}\n", kVersion, program_variant(), config.run.dir);
   text += fmt::format("ranks      {}", to_string(groups.grid));
   if (config.parallel.sequence && groups.tp->size() > 1) {
     text += "sequence   split over the tensor ranks outside attention and MLP\n";

@@ -1,0 +1,12 @@
+# Read by cpack for each kind of package: the components in it (cmake/install.cmake).
+list(GET CPACK_INSTALL_CMAKE_PROJECTS 0 build)
+if(CPACK_GENERATOR STREQUAL "DEB")
+  set(components program documents debian)
+  set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+else()
+  set(components program documents site libraries)
+endif()
+set(CPACK_INSTALL_CMAKE_PROJECTS)
+foreach(component ${components})
+  list(APPEND CPACK_INSTALL_CMAKE_PROJECTS ${build} tessera ${component} /)
+endforeach()

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""The Python module with a tiny run: tests/python/module_test.py build/cpu/tessera mpirun [OPTION...]
+
+With "installed" instead of a program, tests the installed wheel. Exits with 77 if numpy is not installed.
+"""
+
+import io
+import os
+import pathlib
+import sys
+import tempfile
+from contextlib import redirect_stderr, redirect_stdout
+
+try:
+    import numpy as np
+except ImportError:
+    print("numpy is not installed")
+    sys.exit(77)
+
+program, *mpirun = sys.argv[1:]
+if program != "installed":
+    os.environ["PATH"] = f"{pathlib.Path(program).resolve().parent}:{os.environ['PATH']}"
+    sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "launch/python"))
+import tessera  # noqa: E402
+
+TEXTS = ["The first text.", "Another, a little longer one.", "The last."]
+
+
+def error_of(call):
+    """What a call that must fail raises; nothing else may be lost on the way."""
+    try:
+        call()
+    except tessera.Error as error:
+        return error
+    raise AssertionError("it did not fail")
+
+
+def main():
+    (pathlib.Path.cwd() / "text.jsonl").write_text("".join(f'{{"text": "{text}"}}\n' for text in TEXTS * 40))
+    output = io.StringIO()
+    with redirect_stdout(output):
+        tessera.run("prepare", "--tokenizer", "byte", "--append-eod", "--input", "text.jsonl", "--output", "data")
+    assert "wrote data.bin" in output.getvalue(), output.getvalue()
+
+    data = tessera.Dataset("data")
+    assert len(data) == len(data.lengths) == len(data.documents) - 1 == 120
+    for i, text in enumerate(TEXTS):
+        assert bytes(data[i][:-1].tolist()) == text.encode(), data[i]
+    assert isinstance(data.tokens, np.memmap) and data.tokens.size == data.lengths.sum()
+
+    config = {
+        "run": {"dir": "run"},
+        "model": {"num_layers": 1, "hidden_size": 16, "num_heads": 2, "seq_length": 32, "vocab_size": 257},
+        "data": {"train": "data"},
+        "parallel": {"tensor": 2},
+        "batch": {"global": 4, "micro": 4},
+        "train": {"steps": 6},
+        "log": {"interval": 2},
+        "checkpoint": {"interval": 3},
+    }
+    tessera.train(config, ranks=2, mpirun=mpirun)
+    metrics = tessera.read_metrics("run")
+    assert metrics["step"].tolist() == [1, 2, 4, 6] and metrics["step"].dtype == np.int64
+    assert metrics["loss"].dtype == np.float64 and metrics["loss"][0] > metrics["loss"][-1] > 0
+    assert tessera.read_metrics("run", having="save_seconds")["step"].tolist() == [3, 6]
+
+    # Sharded over two ranks; the optimizer's moments have the shapes of the parameters.
+    last, first = tessera.read_checkpoint("run"), tessera.read_checkpoint("run/checkpoints/step_00000003")
+    assert last["embedding.word"].shape == (257, 16) and last["embedding.word"].dtype == np.float32
+    assert all(np.isfinite(tensor).all() for tensor in last.values())
+    assert not np.array_equal(last["blocks.0.mlp.up.weight"], first["blocks.0.mlp.up.weight"])
+    moments = tessera.read_checkpoint("run", kind="optimizer")
+    assert {f"{name}/exp_avg": tensor.shape for name, tensor in last.items()}.items() <= {
+        name: tensor.shape for name, tensor in moments.items()}.items()
+
+    errors = io.StringIO()
+    with redirect_stderr(errors):
+        config["optimizer"] = {"learning_rat": 1}
+        error = error_of(lambda: tessera.train(config, ranks=2, mpirun=mpirun))
+        assert "learning_rat" in str(error) and "error: " not in str(error) and "-----" not in str(error), error
+        assert error.exit_code == 78
+        pathlib.Path("wrong.yaml").write_text("data: {train: missing}\n")
+        error = error_of(lambda: tessera.train("wrong.yaml"))
+        assert "missing" in str(error), error
+    assert "learning_rat" in errors.getvalue()
+    print("the module works")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory(prefix="tessera-python-") as folder:
+        os.chdir(folder)
+        os.environ["OMP_NUM_THREADS"] = "1"
+        main()
