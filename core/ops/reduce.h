@@ -5,8 +5,8 @@
 
 namespace tessera {
 
-/// out += Σ x² in double, on the device: x fp32 of any shape, out (1) fp64. The order of the sum
-/// depends only on the number of elements.
+/// out += Σ x² in double, on the device: x fp32 or bf16 of any shape, out (1) fp64. The order of
+/// the sum depends only on the number of elements.
 void add_sum_of_squares(const Tensor& x, Tensor out);
 
 /// out[c] += Σ_rows x[row, c], or out[c] = that sum, the gradient of a bias. x (..., C) fp32 or

@@ -111,6 +111,7 @@ Parameter& ParameterStore::declare(const ParameterSpec& spec) {
   parameter.init = spec.init;
   parameter.decay = spec.decay;
   parameter.gradient_sum = spec.gradient_sum;
+  parameter.matrices = spec.matrices;
   parameter.local_shape = local;
   parameter.slot_size = slot.numel();
   parameter.index = parameters_.size() - 1;
@@ -120,6 +121,11 @@ Parameter& ParameterStore::declare(const ParameterSpec& spec) {
 void ParameterStore::freeze(const std::function<bool(const Parameter&)>& is_frozen) {
   require(!allocated_, "parameters are frozen before their store is allocated");
   for (Parameter& parameter : parameters_) parameter.frozen = is_frozen(parameter);
+}
+
+void ParameterStore::omit_second_moments(const std::function<bool(const Parameter&)>& has_none) {
+  require(!allocated_, "a store's second moments are chosen before it is allocated");
+  for (Parameter& parameter : parameters_) parameter.second_moment = !has_none(parameter);
 }
 
 const Tensor& ParameterStore::declare_constant(const Tensor& in_host) {
@@ -167,7 +173,7 @@ void ParameterStore::allocate(Device device, DType precision, StoreFor purpose,
           "all parameters are frozen");
 
   const bool training = purpose == StoreFor::training;
-  const MemoryUse use(training ? "weights, gradients and AdamW's moments" : "weights");
+  const MemoryUse use(training ? "weights, gradients and moments" : "weights");
   const auto flat = [&](int64_t elements, DType dtype, bool wanted) {
     return Buffer(wanted ? static_cast<size_t>(elements) * size_of(dtype) : 0, device);
   };
@@ -175,14 +181,57 @@ void ParameterStore::allocate(Device device, DType precision, StoreFor purpose,
   grads_ = flat(flat_size(), DType::f32, training);
   masters_ = flat(layout_.shard_size(), DType::f32, training && precision != DType::f32);
   exp_avg_ = flat(layout_.shard_size(), DType::f32, training);
-  exp_avg_sq_ = flat(layout_.shard_size(), DType::f32, training);
+  for (Parameter& parameter : parameters_) parameter.offset = layout_.offset(parameter.index);
+  if (training) exp_avg_sq_ = flat(place_second_moments(), DType::f32, true);
   allocate_frozen();
 
   for (Parameter& parameter : parameters_) {
-    parameter.offset = layout_.offset(parameter.index);
     if (!parameter.frozen) parameter.value = view_of(flat_values(), parameter.offset, parameter);
     if (training) place_training_state(parameter);
   }
+}
+
+// Returns the number of elements in the shards that have most, so that all ranks need the same
+// memory.
+int64_t ParameterStore::place_second_moments() {
+  const int64_t shards = layout_.sharding().num_shards;
+  std::vector<int64_t> sizes(static_cast<size_t>(shards));
+  for (const FlatRange& range : ranges_by([](const Parameter& p) { return p.second_moment; })) {
+    if (!range.property) continue;
+    for (const FlatBucket& bucket : layout_.buckets()) {
+      const int64_t piece = bucket.elements.size() / shards;
+      for (int64_t shard = 0; shard < shards; ++shard) {
+        const int64_t begin = bucket.elements.begin + shard * piece;
+        const Range elements = intersect(range.elements, {begin, begin + piece});
+        int64_t& size = sizes[static_cast<size_t>(shard)];
+        if (elements.empty()) continue;
+        if (shard == layout_.sharding().shard) {
+          const bool follows =
+              !second_moments_.empty() && second_moments_.back().elements.end == elements.begin;
+          if (follows) {
+            second_moments_.back().elements.end = elements.end;
+          } else {
+            second_moments_.push_back({elements, size});
+          }
+        }
+        size += elements.size();
+      }
+    }
+  }
+  return *std::ranges::max_element(sizes);
+}
+
+/// Undefined unless all elements have one.
+Tensor ParameterStore::second_moments_of(Range elements) const {
+  const auto size = static_cast<int64_t>(exp_avg_sq_.bytes() / sizeof(float));
+  const Tensor all = exp_avg_sq_.tensor({size}, DType::f32);
+  if (elements.empty()) return all.slice(0, 0);
+  for (const StoredRange& stored : second_moments_) {
+    if (elements.begin < stored.elements.begin || stored.elements.end < elements.end) continue;
+    const int64_t begin = stored.begin + elements.begin - stored.elements.begin;
+    return all.slice(begin, begin + elements.size());
+  }
+  return {};
 }
 
 void ParameterStore::place_training_state(Parameter& parameter) const {
@@ -195,7 +244,10 @@ void ParameterStore::place_training_state(Parameter& parameter) const {
     if (!layout_.sharding().sharded()) {
       parameter.master = view_of(flat_masters(), begin, parameter);
       parameter.exp_avg = view_of(flat_exp_avg(), begin, parameter);
-      parameter.exp_avg_sq = view_of(flat_exp_avg_sq(), begin, parameter);
+      if (parameter.second_moment) {
+        const int64_t size = parameter.local_shape.numel();
+        parameter.exp_avg_sq = second_moments_of({begin, begin + size}).view(parameter.local_shape);
+      }
     }
     const Range part =
         intersect({begin, begin + parameter.real_shape().numel()}, layout_.buckets()[bucket].shard);
@@ -203,6 +255,7 @@ void ParameterStore::place_training_state(Parameter& parameter) const {
   }
   parameter.optimizer_shard = shard_of(bucket, owned);
   parameter.optimizer_shard.elements = {owned.begin - begin, owned.end - begin};
+  if (!parameter.second_moment) parameter.optimizer_shard.exp_avg_sq = {};
 }
 
 void ParameterStore::allocate_frozen() {
@@ -238,7 +291,7 @@ OptimizerShard ParameterStore::shard_of(size_t bucket, Range elements) const {
   OptimizerShard shard{elements, flat(flat_values()), flat(flat_grads()), {}, {}, {}};
   shard.master = precision_ == DType::f32 ? shard.value : piece(masters_);
   shard.exp_avg = piece(exp_avg_);
-  shard.exp_avg_sq = piece(exp_avg_sq_);
+  shard.exp_avg_sq = second_moments_of(elements);
   return shard;
 }
 
@@ -315,7 +368,11 @@ Tensor ParameterStore::flat_masters() const {
 
 Tensor ParameterStore::flat_exp_avg() const { return whole_state(exp_avg_, "exp_avg"); }
 
-Tensor ParameterStore::flat_exp_avg_sq() const { return whole_state(exp_avg_sq_, "exp_avg_sq"); }
+Tensor ParameterStore::flat_exp_avg_sq() const {
+  require(exp_avg_sq_.bytes() == exp_avg_.bytes(),
+          "the optimizer keeps no second moment of some parameters");
+  return whole_state(exp_avg_sq_, "exp_avg_sq");
+}
 
 Tensor ParameterStore::whole_state(const Buffer& buffer, const char* what) const {
   require(!layout_.sharding().sharded(),

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,6 +43,18 @@ struct Init {
 /// only this rank's rows contribute. `local_heads`: only this rank's heads do.
 enum class GradientSum : uint8_t { none, local_rows, local_heads };
 
+/// The matrices of a linear layer's weight (..., rows, columns): one for each index of the dims
+/// before the last two, or several if `unit_rows` is set. An optimizer may update each as a whole.
+struct WeightMatrices {
+  /// Tensor ranks share the sharded dim as evenly as units of this many neighbors allow.
+  int64_t unit = 1;
+  /// How the rows of each unit belong to the matrices: {4 × 64, 64, 64} if the queries of a group
+  /// of 4 heads, its key and its value follow one another. Empty: all rows are of one matrix.
+  std::vector<int64_t> unit_rows = {};
+
+  bool operator==(const WeightMatrices&) const = default;
+};
+
 /// A layer's declaration of a parameter.
 struct ParameterSpec {
   std::string name;
@@ -57,6 +70,7 @@ struct ParameterSpec {
   /// Where ranks have unequal shards it is the largest, so that their flat layouts are equal.
   int64_t slot_extent = 0;
   GradientSum gradient_sum = GradientSum::none;
+  std::optional<WeightMatrices> matrices = {};  ///< of the weight of a linear layer in a block
 };
 
 /// The elements that this rank updates: 1-D views of the same elements of each flat buffer. With
@@ -67,7 +81,7 @@ struct OptimizerShard {
   Tensor grad;        ///< fp32
   Tensor master;      ///< fp32; `value` itself where precision is fp32
   Tensor exp_avg;     ///< fp32
-  Tensor exp_avg_sq;  ///< fp32
+  Tensor exp_avg_sq;  ///< fp32; undefined unless the parameters of all elements have one
 };
 
 /// A named view into the flat buffers of a ParameterStore.
@@ -78,6 +92,8 @@ struct Parameter {
   Init init;
   bool decay = false;
   GradientSum gradient_sum = GradientSum::none;
+  std::optional<WeightMatrices> matrices;
+  bool second_moment = true;  ///< whether the optimizer keeps one
   bool frozen = false;    ///< never updated: has no gradient, moments or place in the flat buffers
   size_t index = 0;       ///< in the order of the store
   Shape local_shape;      ///< in memory, padding included
@@ -91,8 +107,8 @@ struct Parameter {
   // that are the values, or frozen, are always defined; frozen parameters have no moments.
   Tensor master;      ///< local_shape, fp32; `value` itself where precision is fp32. If frozen and
                       ///< bf16 it is in host memory: only checkpoints need it.
-  Tensor exp_avg;     ///< local_shape, fp32: AdamW's first moment
-  Tensor exp_avg_sq;  ///< local_shape, fp32: AdamW's second moment
+  Tensor exp_avg;     ///< local_shape, fp32: the first moment
+  Tensor exp_avg_sq;  ///< local_shape, fp32: the second moment, if the optimizer keeps one
 
   /// The elements of real_shape(), row-major, that this rank updates in training: all of them, or
   /// with several shards a range that may be empty. Empty if frozen.
@@ -134,9 +150,10 @@ enum class StoreFor : uint8_t { inference, training };
 
 /// The parameters of a model on this rank. Layers declare theirs in their constructors, in the
 /// order of the forward pass. allocate() then places them in flat buffers: values in compute
-/// precision, fp32 gradients, fp32 masters (unless precision is fp32) and AdamW's two moments.
-/// Bucketing, gradient norm, AdamW and checkpoints work on ranges of these buffers. If ranks share
-/// the optimizer state (OptimizerSharding), masters and moments are those of this rank's shards.
+/// precision, fp32 gradients, fp32 masters (unless precision is fp32) and the optimizer's moments:
+/// a first one, and a second one of the parameters that need it. Bucketing, gradient norm,
+/// optimizer and checkpoints work on ranges of these buffers. If ranks share the optimizer state
+/// (OptimizerSharding), masters and moments are those of this rank's shards.
 /// Frozen parameters have values alone, in a buffer of their own, and bf16 ones masters in host
 /// memory, so that checkpoints keep the weights that training started from.
 class ParameterStore {
@@ -151,6 +168,10 @@ class ParameterStore {
 
   /// Marks the parameters that training does not change. Call it before allocate() for training.
   void freeze(const std::function<bool(const Parameter&)>& is_frozen);
+
+  /// Marks the parameters of which the optimizer keeps no second moment. Call it before allocate()
+  /// for training.
+  void omit_second_moments(const std::function<bool(const Parameter&)>& has_none);
 
   /// Allocates zeroed buffers. Throws if two parameters share a name, or if all are frozen.
   void allocate(Device device, DType precision, StoreFor purpose,
@@ -183,7 +204,8 @@ class ParameterStore {
       const std::function<int(const Parameter&)>& property) const;
   Tensor flat_values() const { return values_.tensor({flat_size()}, precision_); }
   Tensor flat_grads() const { return grads_.tensor({flat_size()}, DType::f32); }
-  /// These throw if there are several optimizer shards.
+  /// These throw if there are several optimizer shards. That of the second moments also throws if
+  /// a parameter has none.
   Tensor flat_masters() const;
   Tensor flat_exp_avg() const;
   Tensor flat_exp_avg_sq() const;
@@ -205,10 +227,16 @@ class ParameterStore {
     Tensor in_host, tensor;
     Buffer on_device;
   };
+  struct StoredRange {
+    Range elements;  ///< of the flat buffers
+    int64_t begin;   ///< in the buffer of second moments
+  };
 
   void allocate_constants();
   void allocate_frozen();
   void place_training_state(Parameter& parameter) const;
+  int64_t place_second_moments();
+  Tensor second_moments_of(Range elements) const;
 
   std::deque<Parameter> parameters_;
   std::deque<Constant> constants_;
@@ -217,6 +245,7 @@ class ParameterStore {
   Device device_;
   bool allocated_ = false;
   Buffer values_, grads_, masters_, exp_avg_, exp_avg_sq_;
+  std::vector<StoredRange> second_moments_;  // those of this rank's shards, in order
   Buffer frozen_values_, frozen_masters_;
 };
 

@@ -124,6 +124,7 @@ std::vector<LocalTensor> local_tensors(const ParameterStore& store) {
       hold_owned(parameter.name, kModelKind, parameter.optimizer_shard.master);
     }
     hold_owned(parameter.name + kExpAvg, kOptimizerKind, parameter.optimizer_shard.exp_avg);
+    if (!parameter.second_moment) continue;
     hold_owned(parameter.name + kExpAvgSq, kOptimizerKind, parameter.optimizer_shard.exp_avg_sq);
   }
   return tensors;
@@ -194,7 +195,7 @@ void load_training_state(Checkpoint& checkpoint, ParameterStore& store) {
   if (!has_state && checkpoint.manifest().step == 0) {
     for (Parameter& parameter : store.parameters()) {
       fill(parameter.optimizer_shard.exp_avg, 0.0);
-      fill(parameter.optimizer_shard.exp_avg_sq, 0.0);
+      if (parameter.second_moment) fill(parameter.optimizer_shard.exp_avg_sq, 0.0);
     }
     return;
   }
@@ -210,6 +211,7 @@ void load_training_state(Checkpoint& checkpoint, ParameterStore& store) {
       });
     };
     load(parameter.name + kExpAvg, parameter.optimizer_shard.exp_avg);
+    if (!parameter.second_moment) continue;
     load(parameter.name + kExpAvgSq, parameter.optimizer_shard.exp_avg_sq);
   }
 }

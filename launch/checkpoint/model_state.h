@@ -11,8 +11,8 @@
 namespace tessera {
 
 /// The tensors of a store that a checkpoint stores, as views: the weights in fp32 (the masters)
-/// under the parameters' names, and AdamW's moments as "<name>/exp_avg" and "<name>/exp_avg_sq". If
-/// several owners share them, only this rank's part.
+/// under the parameters' names, and the moments as "<name>/exp_avg" and, where the optimizer keeps
+/// a second one, "<name>/exp_avg_sq". If several owners share them, only this rank's part.
 std::vector<LocalTensor> local_tensors(const ParameterStore& store);
 
 /// The name of a parameter with a NaN or infinite weight among those this rank updates; nullopt if
@@ -34,7 +34,7 @@ bool has_optimizer_state(const Checkpoint& checkpoint, const std::string& parame
 /// Whether a checkpoint has no optimizer state, as after an import.
 bool has_weights_alone(const Checkpoint& checkpoint);
 
-/// Loads weights and AdamW's moments. At step 0 the moments are zero, so a checkpoint of that step
+/// Loads weights and moments. At step 0 the moments are zero, so a checkpoint of that step
 /// may lack them.
 void load_training_state(Checkpoint& checkpoint, ParameterStore& store);
 

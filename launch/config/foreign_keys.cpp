@@ -107,6 +107,7 @@ constexpr ForeignKey kForeignKeys[] = {
      {"gradient_checkpointing", "activation_checkpointing", "activation_checkpoint",
       "recompute_granularity", "recompute_activations"}},
 
+    {"optimizer.name", {"optimizer_type", "optim"}},
     {"optimizer.lr", {"learning_rate", "max_lr"}},
     {"optimizer.min_lr", {"min_learning_rate"}},
     {"optimizer.min_lr",
@@ -131,6 +132,9 @@ constexpr ForeignKey kForeignKeys[] = {
      {"beta1", "beta2", "adam_beta1", "adam_beta2"},
      "a list of two, as in [0.9, 0.95]"},
     {"optimizer.eps", {"epsilon", "adam_eps", "adam_epsilon"}},
+    {"optimizer.momentum", {"muon_momentum"}},
+    {"optimizer.nesterov", {"muon_use_nesterov"}},
+    {"optimizer.ns_steps", {"muon_num_ns_steps", "newton_schulz_steps"}},
     {"optimizer.grad_clip", {"clip_grad", "max_grad_norm", "gradient_clipping", "max_norm"}},
 
     {"eval.interval", {"eval_interval", "eval_steps"}},

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -27,6 +28,7 @@ namespace tessera {
 enum class DeviceChoice : uint8_t { automatic, cpu, cuda };
 enum class Backend : uint8_t { automatic, nccl, mpi };
 enum class CudaGraph : uint8_t { automatic, off };
+enum class OptimizerName : uint8_t { adamw, lion, muon };
 enum class LrSchedule : uint8_t {
   cosine,
   linear,
@@ -107,6 +109,7 @@ struct TrainSection {
 };
 
 struct OptimizerSection {
+  OptimizerName name = OptimizerName::adamw;
   double lr = 1e-3;
   double min_lr = 0.0;
   LrSchedule schedule = LrSchedule::cosine;
@@ -115,7 +118,10 @@ struct OptimizerSection {
   DecayStyle decay_style = DecayStyle::linear;  ///< of warmup_stable_decay
   double power = 1.0;                           ///< of polynomial
   std::array<double, 2> betas = {0.9, 0.95};
-  double eps = 1e-8;
+  double eps = 1e-8;       ///< of AdamW
+  double momentum = 0.95;  ///< of Muon
+  bool nesterov = true;    ///< of Muon
+  int64_t ns_steps = 5;    ///< of Muon's Newton-Schulz iteration
   double weight_decay = 0.1;
   double grad_clip = 1.0;            ///< global norm; 0 is off
   bool stochastic_rounding = false;  ///< of bf16 values
@@ -162,6 +168,18 @@ struct LogSection {
 
   bool operator==(const LogSection&) const = default;
 };
+
+constexpr std::string_view to_string(OptimizerName name) {
+  switch (name) {
+    case OptimizerName::adamw:
+      return "adamw";
+    case OptimizerName::lion:
+      return "lion";
+    case OptimizerName::muon:
+      return "muon";
+  }
+  return "?";
+}
 
 /// One run. A default-constructed RunConfig lacks the required keys.
 struct RunConfig {

@@ -74,7 +74,7 @@ void describe(Section& run, auto& field) {
         "has any and the build supports them. Ranks of a host use its GPUs in order, one each.");
   field("precision", run.precision, OneOf<DType>{{{"fp32", DType::f32}, {"bf16", DType::bf16}}},
         "Precision of weights and activations in the forward and backward passes. `bf16` halves "
-        "their memory; gradients, master weights and AdamW's moments stay in fp32.");
+        "their memory; gradients, master weights and the optimizer's moments stay in fp32.");
   field("tf32", run.tf32, TrueOrFalse{},
         "With `precision: fp32` on a GPU: whether linear layers run their matrix products on "
         "tensor cores, which round the operands to 11 of fp32's 24 significant bits and accumulate "
@@ -491,7 +491,8 @@ void describe(Section& parallel, auto& field) {
         "Tensor-parallel size: the number of ranks that share one replica of the model. The "
         "data-parallel size is the number of ranks divided by this.");
   field("zero", parallel.zero, IntegerIn{0, 1},
-        "ZeRO stage. 1 shards AdamW's moments, and the master weights of `precision: bf16`, over "
+        "ZeRO stage. 1 shards the optimizer's moments, and the master weights of `precision: "
+        "bf16`, over "
         "the data ranks: each stores and updates its own part. No effect with one data rank. A "
         "checkpoint of either stage can be resumed with the other.");
   field("sequence", parallel.sequence, TrueOrFalse{},
@@ -505,7 +506,8 @@ void describe(Section& parallel, auto& field) {
       OneOf<DType>{{{"fp32", DType::f32}, {"bf16", DType::bf16}}},
       "Precision in which gradients are summed over the data ranks. `bf16` sends half the bytes, "
       "rounds each rank's gradients and the sums to 8 significant bits, and needs 2 more bytes of "
-      "memory per parameter. Micro-batches accumulate, and norm, clipping and AdamW compute, in "
+      "memory per parameter. Micro-batches accumulate, and norm, clipping and optimizer compute, "
+      "in "
       "fp32 either way. Needs several data ranks.");
   field("backend", parallel.backend,
         OneOf<Backend>{
@@ -553,7 +555,7 @@ void describe(Section& train, auto& field) {
   field(
       "max_skipped_steps", train.max_skipped_steps, IntegerIn{0, kMaxSteps},
       "How many steps of the run may have a loss or gradient that is NaN or infinite, or be a "
-      "spike (`spike_factor`). Such a step changes neither weights nor AdamW's moments, on all "
+      "spike (`spike_factor`). Such a step changes neither weights nor moments, on all "
       "ranks alike, and is reported; resumed runs count on. The next one ends the run, and so does "
       "the first if this is 0.");
   field("max_rollbacks", train.max_rollbacks, IntegerIn{0, kMaxSteps},
@@ -578,8 +580,21 @@ void describe(Section& train, auto& field) {
 
 template <MaybeConst<OptimizerSection> Section>
 void describe(Section& optimizer, auto& field) {
+  field(
+      "name", optimizer.name,
+      OneOf<OptimizerName>{{{"adamw", OptimizerName::adamw},
+                            {"lion", OptimizerName::lion},
+                            {"muon", OptimizerName::muon}}},
+      "`adamw` (Loshchilov and Hutter, 2019) keeps two moments of each weight. `lion` (Chen et "
+      "al., 2023) moves each weight by the sign of its momentum, which is its only "
+      "moment. Its authors use `betas: [0.9, 0.99]`, and an `lr` 3 to 10 times smaller and a "
+      "`weight_decay` as many times larger than AdamW's. `muon` (Jordan et al., 2024; Liu et al., "
+      "2025) makes the momentum of each weight matrix in the blocks orthogonal, with queries, keys "
+      "and values as matrices of their own; all other parameters have AdamW. Its updates are "
+      "scaled as large as AdamW's, so that AdamW's `lr` and `weight_decay` fit. A matrix has one "
+      "moment.");
   field("lr", optimizer.lr, NumberIn{0.0, 1e6},
-        "AdamW's peak learning rate. Wider models need smaller ones.");
+        "The peak learning rate. Wider models need smaller ones.");
   field("min_lr", optimizer.min_lr, NumberIn{0.0, 1e6},
         "Learning rate at the last step, or with `inverse_sqrt` the lowest; at most `lr`.");
   field("schedule", optimizer.schedule,
@@ -606,17 +621,27 @@ void describe(Section& optimizer, auto& field) {
         "With `schedule: polynomial`: the exponent; 1 is linear.");
   field("warmup_steps", optimizer.warmup_steps, IntegerIn{0, kMaxSteps},
         "Steps over which the learning rate rises linearly to `lr`; at most `train.steps`.");
-  field("betas", optimizer.betas, PairOf<NumberIn>{{0.0, 1.0, true}},
-        "AdamW's decay rates of the running means of the gradient and its square.");
+  field(
+      "betas", optimizer.betas, PairOf<NumberIn>{{0.0, 1.0, true}},
+      "AdamW's decay rates of the running means of the gradient and its square. With `name: lion`: "
+      "of the momentum within the update, and of the momentum that is kept.");
   field("eps", optimizer.eps, NumberIn{1e-30, 1.0},
         "Added to the square root of AdamW's second moment, to avoid division by zero.");
+  field("momentum", optimizer.momentum, NumberIn{0.0, 1.0, true},
+        "With `name: muon`: the decay rate of the running mean of a matrix's gradient.");
+  field("nesterov", optimizer.nesterov, TrueOrFalse{},
+        "With `name: muon`: whether the update is the mean one step ahead, with the gradient once "
+        "more (Nesterov), instead of the mean.");
+  field("ns_steps", optimizer.ns_steps, IntegerIn{1, 20},
+        "With `name: muon`: the Newton-Schulz steps that make an update orthogonal. After 5, its "
+        "singular values are between about 0.7 and 1.2.");
   field("weight_decay", optimizer.weight_decay, NumberIn{0.0, 1e6},
         "Decoupled weight decay of matrices and embeddings. Biases and norms are not decayed.");
   field("grad_clip", optimizer.grad_clip, NumberIn{0.0, 1e30},
         "Maximum gradient norm over all parameters; larger gradients are scaled down to it. 0 "
         "disables clipping.");
   field("stochastic_rounding", optimizer.stochastic_rounding, TrueOrFalse{},
-        "With `run.precision: bf16`: whether AdamW rounds the fp32 master weights to bf16 "
+        "With `run.precision: bf16`: whether the optimizer rounds the fp32 master weights to bf16 "
         "stochastically, so that the expected value is the master, instead of to nearest. The bits "
         "depend on `run.seed`, the step and the weight, not on the layout.");
   field("lr_scales", optimizer.lr_scales, PatternNumbers{{0.0, 1e6}},
@@ -681,7 +706,8 @@ void describe(Section& checkpoint, auto& field) {
         "`eval.interval` must be a multiple of `interval`, so that each evaluation has one.");
   field("background", checkpoint.background, TrueOrFalse{},
         "Whether to write checkpoints while training continues. Steps then wait only for a copy of "
-        "what this rank writes: 12 bytes of host memory per parameter, shared by the data ranks. "
+        "what this rank writes: 12 bytes of host memory per parameter (8 if it has one moment), "
+        "shared by the data ranks. "
         "With `false` they wait for the disk. The last checkpoint of a run is written without a "
         "copy.");
   field("resume", checkpoint.resume,
@@ -737,7 +763,7 @@ void describe(Config& config, auto& section) {
   section("parallel", config.parallel, "How the ranks that `mpirun` starts share the work.");
   section("batch", config.batch, "Batch sizes, in sequences of up to `model.seq_length` tokens.");
   section("train", config.train, "The length of the run, and what it trades for memory and speed.");
-  section("optimizer", config.optimizer, "AdamW and its learning rate.");
+  section("optimizer", config.optimizer, "The optimizer and its learning rate.");
   section("eval", config.eval, "Evaluation during training.");
   section("checkpoint", config.checkpoint, "Saving, resuming and initial weights.");
   section("log", config.log, "Metrics and timelines.");

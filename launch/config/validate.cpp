@@ -224,6 +224,20 @@ void check_schedule(const RunConfig& config) {
           optimizer.warmup_steps, optimizer.decay_steps, config.train.steps);
 }
 
+void check_optimizer(const OptimizerSection& optimizer) {
+  const OptimizerSection defaults;
+  require_default(optimizer.name != OptimizerName::lion || optimizer.eps == defaults.eps,
+                  "optimizer.eps", "optimizer.name is lion, which divides by nothing");
+  const bool is_muon = optimizer.name == OptimizerName::muon;
+  const std::string_view not_muon = "optimizer.name is not muon";
+  require_default(is_muon || optimizer.momentum == defaults.momentum, "optimizer.momentum",
+                  not_muon);
+  require_default(is_muon || optimizer.nesterov == defaults.nesterov, "optimizer.nesterov",
+                  not_muon);
+  require_default(is_muon || optimizer.ns_steps == defaults.ns_steps, "optimizer.ns_steps",
+                  not_muon);
+}
+
 void check_bad_steps(const RunConfig& config) {
   const TrainSection& train = config.train;
   require(
@@ -247,9 +261,10 @@ void check_backend(const RunConfig& config) {
 
 void check_precision(const RunConfig& config) {
   const bool bf16 = config.run.precision == DType::bf16;
-  require(!config.optimizer.stochastic_rounding || bf16,
-          "optimizer.stochastic_rounding is true, but run.precision is fp32, in which AdamW rounds "
-          "no weights: choose false, or bf16 as run.precision");
+  require(
+      !config.optimizer.stochastic_rounding || bf16,
+      "optimizer.stochastic_rounding is true, but run.precision is fp32, in which the optimizer "
+      "rounds no weights: choose false, or bf16 as run.precision");
   require(!config.run.tf32 || !bf16,
           "run.tf32 is true, but run.precision is bf16, which has no fp32 products: choose false, "
           "or fp32 as run.precision");
@@ -306,6 +321,7 @@ void validate(const RunConfig& config, int world_size) {
   check_data(config);
   check_evaluations(config);
   check_samples(config);
+  check_optimizer(config.optimizer);
   check_schedule(config);
   check_bad_steps(config);
   check_backend(config);

@@ -45,7 +45,7 @@ TrainStep::Loaded TrainStep::run(int64_t step, MicroBatchSource& batches) {
   forward_and_backward(step, batches, runner_, loaded.counts);
   const LossSums sums{sums_.tensor};
   update_.reduce(sums, arena_);
-  update_.apply(step, learning_rate(config_.optimizer, step, config_.train.steps), sums);
+  update_.apply(step, learning_rate(config_.optimizer, step, config_.train.steps), sums, arena_);
   if (recorder != nullptr) recorder->end_step();
   return loaded;
 }

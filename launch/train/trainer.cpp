@@ -57,7 +57,9 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// Key in a checkpoint's extra data: the tokens of the run so far, without padding.
+/// Keys in a checkpoint's extra data. The optimizer whose state it has:
+constexpr const char* kOptimizerKey = "optimizer";
+/// The tokens of the run so far, without padding.
 constexpr const char* kTokensKey = "tokens";
 /// The same for the steps that were skipped.
 constexpr const char* kSkippedKey = "skipped_steps";
@@ -80,6 +82,19 @@ std::vector<double> norms_in(const Json& extra) {
     if (norm.is_number()) norms.push_back(norm.get<double>());
   }
   return norms;
+}
+
+/// Throws if a checkpoint has the state of another optimizer. One without that key is AdamW's.
+void check_same_optimizer(const Checkpoint& checkpoint, OptimizerName name) {
+  if (has_weights_alone(checkpoint)) return;
+  const Json& extra = checkpoint.manifest().extra;
+  const bool known = extra.contains(kOptimizerKey) && extra[kOptimizerKey].is_string();
+  const std::string saved = known ? extra[kOptimizerKey].get<std::string>()
+                                  : std::string(to_string(OptimizerName::adamw));
+  require(saved == to_string(name),
+          "optimizer.name is {}, but {} has the state of {}: choose {} to continue its run, or "
+          "start a new run with its weights, by checkpoint.from in another run.dir",
+          to_string(name), checkpoint.path().string(), excerpt(saved), excerpt(saved));
 }
 
 /// The model of a run between two steps, which writes texts in the memory of steps: the plan has
@@ -164,6 +179,8 @@ void Trainer::roll_back(Checkpoint& checkpoint) {
 }
 
 void Trainer::restore_at(Checkpoint& checkpoint, int64_t samples) {
+  with_exit_code(ExitCode::configuration,
+                 [&] { check_same_optimizer(checkpoint, config_.optimizer.name); });
   const Json& extra = checkpoint.manifest().extra;
   const ClipState before = {count_in(extra, kSkippedKey), norms_in(extra)};
   const int64_t most = config_.train.max_skipped_steps;
@@ -421,6 +438,7 @@ SaveRequest Trainer::save_request(const SaveObserver& observer) {
                    {"seed", config_.run.seed},
                    {"train_samples", batches_.num_train_samples()},
                    {kTrainPartsKey, train_parts_json(train_parts_)},
+                   {kOptimizerKey, to_string(config_.optimizer.name)},
                    {kTokensKey, tokens_}};
   const ClipState clip = train_step_->clip_state();
   if (config_.train.max_skipped_steps > 0) request.extra[kSkippedKey] = clip.skipped_steps;

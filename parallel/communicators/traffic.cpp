@@ -13,9 +13,9 @@ thread_local Traffic current = Traffic::counts;
 }  // namespace
 
 std::string_view to_string(Traffic traffic) {
-  constexpr std::array<std::string_view, 9> kNames = {"counts",    "embedding", "forward",
-                                                      "loss",      "recompute", "backward",
-                                                      "gradients", "norm",      "weights"};
+  constexpr std::array<std::string_view, 10> kNames = {
+      "counts",   "embedding", "forward", "loss",    "recompute",
+      "backward", "gradients", "norm",    "weights", "optimizer"};
   return kNames.at(static_cast<size_t>(traffic));
 }
 

@@ -21,6 +21,7 @@ enum class Traffic : uint8_t {
   gradients,  ///< sums over the data ranks and, for some, the tensor ranks
   norm,       ///< the gradient norm
   weights,    ///< weights that each data rank updates a shard of
+  optimizer,  ///< matrices that Muon orthogonalizes as a whole
 };
 
 std::string_view to_string(Traffic traffic);

@@ -27,8 +27,8 @@ ColumnParallelLinear::ColumnParallelLinear(ParameterStore& store, const LinearSp
     parameter.slot_extent = features.largest;
     return parameter;
   };
-  const ParameterSpec matrix =
-      specify(".weight", weight, Init::normal(spec.init_stddev), /*decay=*/true);
+  ParameterSpec matrix = specify(".weight", weight, Init::normal(spec.init_stddev), /*decay=*/true);
+  matrix.matrices = WeightMatrices{spec.unit, spec.unit_rows};
   weight_ = &store.declare(matrix);
   if (spec.bias) {
     const Shape bias = joint ? Shape{spec.parts, spec.out_features} : Shape{spec.out_features};

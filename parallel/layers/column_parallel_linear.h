@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/ops/activation.h"
 #include "core/parameters/parameter.h"
@@ -25,6 +26,8 @@ struct LinearSpec {
   /// have unequal numbers of such units, or none.
   int64_t unit = 1;
   LowRank adapter = {};  ///< what is added to a column- or row-parallel layer
+  /// The features of a unit that are of each matrix (WeightMatrices::unit_rows); empty: all of one.
+  std::vector<int64_t> unit_rows = {};
 };
 
 /// The features of a linear layer on one tensor rank.

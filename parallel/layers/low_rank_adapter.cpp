@@ -43,7 +43,10 @@ LowRankAdapter::LowRankAdapter(ParameterStore& store, const std::string& layer,
   sharded.shard = weight.shard;
   if (splits_input) sharded.shard.dim = 1;
   sharded.slot_extent = weight.slot_extent;
-  (splits_input ? b : a).gradient_sum = GradientSum::local_heads;
+  sharded.matrices = weight.matrices;
+  ParameterSpec& replicated = splits_input ? b : a;
+  replicated.matrices = WeightMatrices{};
+  replicated.gradient_sum = GradientSum::local_heads;
   a_ = &store.declare(a);
   b_ = &store.declare(b);
 }

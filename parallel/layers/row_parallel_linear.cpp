@@ -16,6 +16,7 @@ RowParallelLinear::RowParallelLinear(ParameterStore& store, const LinearSpec& sp
                        Init::normal(spec.init_stddev),
                        /*decay=*/true};
   weight.slot_extent = columns.largest;
+  weight.matrices = WeightMatrices{spec.unit};
   weight_ = &store.declare(weight);
   if (spec.bias) {
     ParameterSpec bias{spec.name + ".bias", {spec.out_features}};

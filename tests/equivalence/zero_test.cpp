@@ -91,13 +91,34 @@ TEST_P(ZeroKinds, MatchesReplicatedOptimizerWithRecomputation) {
 
 INSTANTIATE_TEST_SUITE_P(All, ZeroKinds,
                          testing::Values(SmallKind::gpt_documents, SmallKind::gpt_blend,
-                                         SmallKind::qwen3, SmallKind::bert_packed,
+                                         SmallKind::qwen3, SmallKind::muon, SmallKind::bert_packed,
                                          SmallKind::modernbert, SmallKind::classifier,
                                          SmallKind::multi_label, SmallKind::words,
                                          SmallKind::embeddings, SmallKind::embeddings_cls,
                                          SmallKind::translation, SmallKind::span_corruption,
                                          SmallKind::t5, SmallKind::images, SmallKind::mean_images),
                          [](const auto& instance) { return to_string(instance.param); });
+
+// The sign of an update that is nearly zero depends on the last bits, so layouts other than these
+// are not compared.
+TEST_F(Zero, LionMatchesReplicatedOptimizerAndResumes) {
+  for (const DType precision : {DType::f32, DType::bf16}) {
+    RunConfig run = config(SmallKind::gpt_packed, precision);
+    std::filesystem::remove_all(run.run.dir);
+    run.optimizer.name = OptimizerName::lion;
+    run.optimizer.eps = OptimizerSection().eps;
+    run.optimizer.betas = {0.9, 0.99};
+    run.optimizer.lr = 1e-3;
+    const WholeRun whole = test::train_whole(with_zero(run, 0), {{2, 2}, 2 * kSteps});
+    EXPECT_LT(whole.steps.back().loss(), whole.steps.front().loss());
+    expect_same_run(test::train_whole(with_zero(run, 1), {{2, 2}, 2 * kSteps}), whole);
+    test::train_whole(with_zero(run, 1), {{2, 2}, kSteps, /*resume=*/false, /*save=*/true});
+    const WholeRun resumed =
+        test::train_whole(with_zero(run, 0), {{2, 2}, kSteps, /*resume=*/true});
+    test::expect_same_bits(resumed.weights, whole.weights, "weights");
+    test::expect_same_bits(resumed.exp_avg, whole.exp_avg, "moments");
+  }
+}
 
 // --- checkpoints
 
@@ -207,9 +228,9 @@ TEST_F(Zero, MemoryMatchesPlan) {
     EXPECT_EQ(bytes_of(shared.memory(), "weights"), store.value_bytes());
     EXPECT_EQ(bytes_of(shared.memory(), "gradients"), store.grad_bytes());
     EXPECT_EQ(bytes_of(shared.memory(), "master weights"), store.master_bytes());
-    EXPECT_EQ(bytes_of(shared.memory(), "AdamW moments"), store.moment_bytes());
+    EXPECT_EQ(bytes_of(shared.memory(), "moments"), store.moment_bytes());
     EXPECT_EQ(shared.memory().arena_bytes, whole.memory().arena_bytes);
-    for (const char* what : {"master weights", "AdamW moments"}) {
+    for (const char* what : {"master weights", "moments"}) {
       const size_t all = bytes_of(whole.memory(), what), part = bytes_of(shared.memory(), what);
       EXPECT_GE(4 * part, all);
       EXPECT_LE(4 * part, all + 2 * 4 * 32 * sizeof(float)) << "more padding than alignment needs";

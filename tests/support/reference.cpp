@@ -136,6 +136,45 @@ AdamWState adamw(const AdamW& s, double grad, AdamWState before) {
   return after;
 }
 
+// As in the paper's algorithm 2.
+LionState lion(const Lion& s, double grad, LionState before) {
+  const double beta1 = s.beta1, beta2 = s.beta2, lr = s.lr;
+  const double c = beta1 * before.exp_avg + (1.0 - beta1) * grad;
+  const double sign = c > 0.0 ? 1.0 : c < 0.0 ? -1.0 : 0.0;
+  return {before.weight - lr * (sign + s.weight_decay * before.weight),
+          beta2 * before.exp_avg + (1.0 - beta2) * grad};
+}
+
+Doubles orthogonalized(View start, int64_t rows, int64_t columns, int64_t steps) {
+  const auto m = static_cast<size_t>(rows), n = static_cast<size_t>(columns);
+  Doubles x(start.begin(), start.end());
+  double squares = 0.0;
+  for (const double value : x) squares += value * value;
+  for (double& value : x) value /= std::sqrt(squares) + 1e-7;
+  const auto product = [](const Doubles& a, const Doubles& b, size_t height, size_t inner,
+                          size_t width) {
+    Doubles c(height * width);
+    for (size_t i = 0; i < height; ++i) {
+      for (size_t k = 0; k < inner; ++k) {
+        for (size_t j = 0; j < width; ++j) c[i * width + j] += a[i * inner + k] * b[k * width + j];
+      }
+    }
+    return c;
+  };
+  for (int64_t step = 0; step < steps; ++step) {
+    Doubles transposed(x.size());
+    for (size_t i = 0; i < m; ++i) {
+      for (size_t j = 0; j < n; ++j) transposed[j * m + i] = x[i * n + j];
+    }
+    const Doubles gram = product(x, transposed, m, n, m), square = product(gram, gram, m, m, m);
+    const Doubles first = product(gram, x, m, m, n), second = product(square, x, m, m, n);
+    for (size_t i = 0; i < x.size(); ++i) {
+      x[i] = 3.4445 * x[i] - 4.7750 * first[i] + 2.0315 * second[i];
+    }
+  }
+  return x;
+}
+
 Doubles column_sum(View x, int64_t columns) {
   Doubles sums(static_cast<size_t>(columns));
   for (size_t i = 0; i < x.size(); ++i) sums[i % sums.size()] += x[i];

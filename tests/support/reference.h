@@ -6,6 +6,7 @@
 
 #include "core/ops/activation.h"
 #include "core/ops/adamw.h"
+#include "core/ops/lion.h"
 
 /// Textbook loops in double precision, the reference for ops. Arrays are row-major.
 namespace tessera::test::reference {
@@ -39,6 +40,14 @@ struct AdamWState {
   double weight, exp_avg, exp_avg_sq;
 };
 AdamWState adamw(const AdamW& settings, double grad, AdamWState before);
+
+struct LionState {
+  double weight, exp_avg;
+};
+LionState lion(const Lion& settings, double grad, LionState before);
+
+/// The Newton-Schulz iteration of Muon for a matrix, always with x xᵀ.
+Doubles orthogonalized(View x, int64_t rows, int64_t columns, int64_t steps);
 
 /// Returns the sum over rows.
 Doubles column_sum(View x, int64_t columns);

@@ -1,5 +1,7 @@
 #include "core/ops/columns.h"
 
+#include <cstring>
+
 #include "core/ops/cpu/row_blocks.h"
 #include "core/ops/cpu/vector_math.h"
 #include "core/ops/device_ops.h"
@@ -20,6 +22,20 @@ void join_columns(const Tensor& parts, Tensor out) {
           const int64_t count = std::min(width, columns - rank * width);
           for (int64_t c = 0; c < count; ++c) joined[c] = to_float(part[c]);
         }
+      }
+    });
+  });
+}
+
+void copy_columns(const Tensor& x, int64_t first_x, Tensor out, int64_t first_out,
+                  int64_t columns) {
+  const int64_t width = x.dim(1), width_out = out.dim(1);
+  dispatch_float(x.dtype(), [&]<typename T>() {
+    const T* from = x.data<T>() + first_x;
+    T* to = out.data<T>() + first_out;
+    parallel_for(x.dim(0), grain_for(columns), [=](int64_t begin, int64_t end) {
+      for (int64_t n = begin; n < end; ++n) {
+        std::memcpy(to + n * width_out, from + n * width, static_cast<size_t>(columns) * sizeof(T));
       }
     });
   });

@@ -1,6 +1,7 @@
 #include "core/ops/elementwise.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "core/ops/cpu/row_blocks.h"
@@ -56,6 +57,12 @@ void scale_range(const T* x, float factor, T* y, int64_t n) {
       n, y, [=](int64_t i) { return factor * to_float(x[i]); }, x);
 }
 
+template <typename T>
+void add_scaled_range(float a, const T* x, float b, const T* y, T* out, int64_t n) {
+  map_blocks(
+      n, out, [=](int64_t i) { return std::fma(a, to_float(x[i]), b * to_float(y[i])); }, x, y);
+}
+
 }  // namespace
 
 void fill(Tensor tensor, double value) {
@@ -86,6 +93,21 @@ void scale(const Tensor& x, float factor, Tensor y) {
       scale_range(in + begin, factor, out + begin, end - begin);
     });
   });
+}
+
+void add_scaled(float a, const Tensor& x, float b, const Tensor& y, Tensor out) {
+  dispatch_float(x.dtype(), [&]<typename T>() {
+    const T *p = x.data<T>(), *q = y.data<T>();
+    T* to = out.data<T>();
+    parallel_for(x.numel(), kGrain, [=](int64_t begin, int64_t end) {
+      add_scaled_range(a, p + begin, b, q + begin, to + begin, end - begin);
+    });
+  });
+}
+
+void scale_to_unit_norm(const Tensor& x, const Tensor& squares, float eps, Tensor y) {
+  const double norm = std::sqrt(squares.data<double>()[0]);
+  cpu::scale(x, static_cast<float>(1.0 / (norm + double{eps})), y);
 }
 
 }  // namespace tessera::cpu

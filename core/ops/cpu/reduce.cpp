@@ -11,12 +11,13 @@
 namespace tessera::cpu {
 namespace {
 
-double chunk_squares(const float* x, int64_t n) {
+template <typename T>
+double chunk_squares(const T* x, int64_t n) {
   double total = 0.0;
   const auto block = [&](int64_t first, auto count) {
 #pragma omp simd reduction(+ : total)
     for (int64_t i = first; i < first + count; ++i) {
-      const auto value = static_cast<double>(x[i]);
+      const auto value = static_cast<double>(to_float(x[i]));
       total += value * value;
     }
   };
@@ -26,9 +27,10 @@ double chunk_squares(const float* x, int64_t n) {
 
 /// Σ x² over chunks of 4096 elements, in order within each of at most 256 pieces and then over the
 /// pieces. The size of a piece depends only on the number of elements.
+template <typename T>
 double ordered_sum_of_squares(const Tensor& tensor) {
   constexpr int64_t kChunk = 4096, kPieces = 256;
-  const float* x = tensor.data<float>();
+  const T* x = tensor.data<T>();
   const int64_t n = tensor.numel();
   const int64_t size = round_up(std::max<int64_t>(ceil_div(n, kPieces), 1), kChunk);
   std::array<double, kPieces> sums{};
@@ -73,7 +75,8 @@ void add_rows(const T* x, int64_t rows, int64_t columns, float* sums) {
 }  // namespace
 
 void add_sum_of_squares(const Tensor& x, Tensor out) {
-  out.data<double>()[0] += ordered_sum_of_squares(x);
+  dispatch_float(x.dtype(),
+                 [&]<typename T>() { out.data<double>()[0] += ordered_sum_of_squares<T>(x); });
 }
 
 void column_sum(const Tensor& x, Tensor out, Accumulate accumulate) {

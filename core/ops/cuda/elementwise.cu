@@ -18,6 +18,17 @@ struct Product {
 struct Sum {
   __device__ float operator()(float a, float b) const { return a + b; }
 };
+struct ScaledSum {
+  float a, b;
+  __device__ float operator()(float x, float y) const { return fmaf(a, x, b * y); }
+};
+struct UnitNorm {
+  const double* squares;
+  float eps;
+  __device__ float operator()(float x) const {
+    return static_cast<float>(1.0 / (sqrt(*squares) + static_cast<double>(eps))) * x;
+  }
+};
 
 template <int N, typename T>
 __global__ void fill_kernel(T* out, int64_t n, T value) {
@@ -80,6 +91,19 @@ void add(const Tensor& a, const Tensor& b, Tensor out) {
 void scale(const Tensor& x, float factor, Tensor y) {
   dispatch_float(x.dtype(), [&]<typename T>() {
     map("scale", x.numel(), Product{factor}, y.data<T>(), x.data<T>());
+  });
+}
+
+void add_scaled(float a, const Tensor& x, float b, const Tensor& y, Tensor out) {
+  dispatch_float(x.dtype(), [&]<typename T>() {
+    map("add_scaled", x.numel(), ScaledSum{a, b}, out.data<T>(), x.data<T>(), y.data<T>());
+  });
+}
+
+void scale_to_unit_norm(const Tensor& x, const Tensor& squares, float eps, Tensor y) {
+  dispatch_float(x.dtype(), [&]<typename T>() {
+    map("scale_to_unit_norm", x.numel(), UnitNorm{squares.data<double>(), eps}, y.data<T>(),
+        x.data<T>());
   });
 }
 

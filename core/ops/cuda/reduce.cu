@@ -16,17 +16,20 @@ constexpr int64_t kMaxSums = 1024;
 
 // Threads process four elements at a time, with one access if all are aligned; the order is the
 // same.
-template <int N>
-__global__ void partial_squares_kernel(const float* x, int64_t n, double* partials) {
+template <int N, typename T>
+__global__ void partial_squares_kernel(const T* x, int64_t n, double* partials) {
   double total = 0.0;
   for (int64_t i = global_thread() * 4; i < n; i += global_threads() * 4) {
-    Pack<float, 4> four = {};
+    Pack<T, 4> four = {};
     if (N == 4 && i + 4 <= n) {
       four = load<4>(x + i);
     } else {
-      for (int j = 0; j < 4; ++j) four.at[j] = i + j < n ? x[i + j] : 0.0f;
+      for (int j = 0; j < 4; ++j) four.at[j] = i + j < n ? x[i + j] : from_float<T>(0.0f);
     }
-    for (const float value : four.at) total += static_cast<double>(value) * value;
+    for (const T element : four.at) {
+      const float value = to_float(element);
+      total += static_cast<double>(value) * value;
+    }
   }
   total = block_sum(total);
   if (threadIdx.x == 0) partials[blockIdx.x] = total;
@@ -94,11 +97,14 @@ void add_sum_of_squares(const Tensor& x, Tensor out) {
   constexpr const char* kOp = "add_sum_of_squares";
   const int64_t n = x.numel();
   if (n == 0) return;
-  const float* from = x.data<float>();
   auto* partials = static_cast<double*>(workspace(kMaxSums * sizeof(double)));
   const LaunchShape shape = one_dimensional(ceil_div(n, 4), kThreads, kMaxSums);
-  launch(kOp, shape, takes_packs<4>(from) ? partial_squares_kernel<4> : partial_squares_kernel<1>,
-         from, n, partials);
+  dispatch_float(x.dtype(), [&]<typename T>() {
+    const T* from = x.data<T>();
+    launch(kOp, shape,
+           takes_packs<4>(from) ? partial_squares_kernel<4, T> : partial_squares_kernel<1, T>, from,
+           n, partials);
+  });
   launch(kOp, {dim3(1), dim3(kThreads)}, add_partials_kernel, partials,
          static_cast<int>(shape.grid.x), out.data<double>());
 }

@@ -75,4 +75,31 @@ void scale(const Tensor& x, float factor, Tensor y) {
   dispatch<cpu::scale, cuda::scale, meta::scale>(device, x, factor, y);
 }
 
+void add_scaled(float a, const Tensor& x, float b, const Tensor& y, Tensor out) {
+  const OpRange range("add_scaled");
+  constexpr const char* kOp = "add_scaled";
+  require_float(x, kOp, "x");
+  require_like(y, x, kOp, "y");
+  require_like(out, x, kOp, "out");
+  require_same_or_disjoint(out, "out", x, "x", kOp);
+  require_same_or_disjoint(out, "out", y, "y", kOp);
+  const Device device = common_device(kOp, x, y, out);
+  dispatch<cpu::add_scaled, cuda::add_scaled, meta::add_scaled>(device, a, x, b, y, out);
+}
+
+void scale_to_unit_norm(const Tensor& x, const Tensor& squares, float eps, Tensor y) {
+  const OpRange range("scale_to_unit_norm");
+  constexpr const char* kOp = "scale_to_unit_norm";
+  require_float(x, kOp, "x");
+  require_shape(squares, {1}, kOp, "squares");
+  require_dtype(squares, DType::f64, kOp, "squares");
+  require_like(y, x, kOp, "y");
+  require_same_or_disjoint(y, "y", x, "x", kOp);
+  require_disjoint(y, "y", squares, "squares", kOp);
+  require(eps > 0.0f, "{}: eps must be positive, but is {}", kOp, eps);
+  const Device device = common_device(kOp, x, squares, y);
+  dispatch<cpu::scale_to_unit_norm, cuda::scale_to_unit_norm, meta::scale_to_unit_norm>(
+      device, x, squares, eps, y);
+}
+
 }  // namespace tessera

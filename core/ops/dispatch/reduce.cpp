@@ -9,7 +9,7 @@ namespace tessera {
 void add_sum_of_squares(const Tensor& x, Tensor out) {
   const OpRange range("add_sum_of_squares");
   constexpr const char* kOp = "add_sum_of_squares";
-  require_dtype(x, DType::f32, kOp, "x");
+  require_float(x, kOp, "x");
   require_shape(out, {1}, kOp, "out");
   require_dtype(out, DType::f64, kOp, "out");
   require_disjoint(out, "out", x, "x", kOp);

@@ -50,6 +50,10 @@ std::string flops_text(const RunPlan& plan) {
     text += fmt::format("           and {}FLOP of recomputation a step\n",
                         human_amount(plan.recompute_flops));
   }
+  if (plan.muon.matmul_flops > 0.0) {
+    text += fmt::format("           and {}FLOP of Muon on the first rank, which has most\n",
+                        human_amount(plan.muon.matmul_flops));
+  }
   return text;
 }
 
@@ -138,7 +142,8 @@ Json to_json(const RunPlan& plan) {
            {{"tokens", plan.counts.tokens},
             {"flops", plan.flops},
             {"flops_of_rank", plan.flops / plan.grid.world_size()},
-            {"recompute_flops", plan.recompute_flops}}},
+            {"recompute_flops", plan.recompute_flops},
+            {"muon_flops_of_rank", plan.muon.matmul_flops}}},
           {"communication", json_of(plan.traffic)}};
 }
 

@@ -5,6 +5,7 @@
 #include "core/checked.h"
 #include "launch/metrics/model_flops.h"
 #include "launch/tools/plan/dry_step.h"
+#include "launch/train/optimizer/weight_update.h"
 #include "models/model.h"
 #include "parallel/meta_communicator.h"
 
@@ -29,10 +30,17 @@ Device device_of(const RunConfig& config) {
   return config.run.device == DeviceChoice::cuda ? Device{DeviceType::cuda, 0} : kCpu;
 }
 
-StepTraffic traffic_of(const RunConfig& config, int ranks) {
-  MetaGroups meta(ranks, narrow<int>(config.parallel.tensor));
-  dry_run_step(config, meta);
-  return {meta.tensor(), meta.data(), meta.world()};
+/// Sets the traffic of a step, and the work of Muon.
+void measure_step(RunPlan& plan) {
+  const RunConfig& config = plan.config;
+  MetaGroups meta(plan.grid.world_size(), narrow<int>(config.parallel.tensor));
+  WorkLog work;
+  const bool has_muon = config.optimizer.name == OptimizerName::muon;
+  dry_run_step(config, meta, has_muon ? &work : nullptr);
+  plan.traffic = {meta.tensor(), meta.data(), meta.world()};
+  for (const WorkLog::Event& event : work.events()) {
+    if (event.range == kOptimizerRange) plan.muon += event.work;
+  }
 }
 
 }  // namespace
@@ -64,14 +72,16 @@ RunPlan plan_run(const RunConfig& config, int64_t ranks) {
   validate(config, world_size);
   const MetaGroups meta(world_size, narrow<int>(config.parallel.tensor));
   const TargetCounts counts = full_batch_counts(config);
-  return {config,
-          meta.groups().grid,
-          parameters_of(config, meta.groups()),
-          plan_memory(config, meta.groups(), device_of(config)),
-          counts,
-          model_flops(config.model, counts),
-          recompute_flops(config, counts),
-          traffic_of(config, world_size)};
+  RunPlan plan{config,
+               meta.groups().grid,
+               parameters_of(config, meta.groups()),
+               plan_memory(config, meta.groups(), device_of(config)),
+               counts,
+               model_flops(config.model, counts),
+               recompute_flops(config, counts),
+               StepTraffic()};
+  measure_step(plan);
+  return plan;
 }
 
 }  // namespace tessera

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/trace/work_log.h"
 #include "launch/config/run_config.h"
 #include "launch/config/validate.h"
 #include "launch/metrics/evaluation.h"
@@ -33,6 +34,7 @@ struct RunPlan {
   double flops = 0.0;            ///< per step, over all ranks; see model_flops()
   double recompute_flops = 0.0;  ///< additional FLOPs of train.recompute, likewise
   StepTraffic traffic;
+  OpWork muon = {};  ///< of the first rank's optimizer with all that Muon needs; empty without it
 };
 
 /// The reasons why `config` cannot run on `ranks` ranks: the rules that its layout breaks, and any

@@ -44,8 +44,8 @@ double bytes_of_element(const RunPlan& plan) {
 }
 
 /// Bytes of AdamW (reads a gradient, a master and two moments; writes the latter three, and a value
-/// if it is not the master), of the gradient norm, and of converting gradients to bf16 and their
-/// sums back.
+/// if it is not the master), of Lion (the same with one moment), of the gradient norm, and of
+/// converting gradients to bf16 and their sums back. Those of Muon are of a dry run.
 double update_bytes(const RunPlan& plan) {
   const auto local = static_cast<double>(plan.memory.local_parameters);
   const double owners = plan.config.parallel.zero == 1 ? plan.grid.data() : 1.0;
@@ -53,7 +53,11 @@ double update_bytes(const RunPlan& plan) {
   const double gradient = sizeof(float);
   const bool converts = plan.config.parallel.grad_reduce_dtype == DType::bf16;
   const double conversion = converts ? gradient + size_of(DType::bf16) : 0.0;
-  return local / owners * (4.0 * (4.0 + 3.0) + value + gradient + conversion) + local * conversion;
+  const double conversions = local / owners * conversion + local * conversion;
+  if (plan.config.optimizer.name == OptimizerName::muon) return plan.muon.bytes() + conversions;
+  const double moments = plan.config.optimizer.name == OptimizerName::lion ? 1.0 : 2.0;
+  const double update = 4.0 * (2.0 + moments) + 4.0 * (1.0 + moments);
+  return local / owners * (update + value + gradient) + conversions;
 }
 
 /// Bytes of the passes that train.recompute repeats.
@@ -131,7 +135,8 @@ PredictedTime predict_time(const RunPlan& plan, const AssumedMachine& machine) {
   const double rank_flops =
       machine.flops * product_efficiency(plan.config, machine) * plan.grid.world_size();
   PredictedTime time;
-  time.compute = plan.flops / rank_flops;
+  time.compute = plan.flops / rank_flops +
+                 plan.muon.matmul_flops / rank_flops * static_cast<double>(plan.grid.world_size());
   time.recompute =
       plan.recompute_flops / rank_flops + recomputed_bytes(plan) / machine.memory_bandwidth;
   time.passes = pass_bytes(plan) / machine.memory_bandwidth;

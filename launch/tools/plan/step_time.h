@@ -20,9 +20,9 @@ struct AssumedMachine {
 
 /// The parts of a step's predicted time, in seconds.
 struct PredictedTime {
-  double compute = 0.0;    ///< model_flops() per rank, at product_efficiency()
+  double compute = 0.0;    ///< model_flops() per rank and Muon's, at product_efficiency()
   double recompute = 0.0;  ///< recomputation
-  double passes = 0.0;     ///< memory passes besides products: AdamW, norms, GELUs
+  double passes = 0.0;     ///< memory passes besides products: optimizer, norms, GELUs
   double tensor = 0.0;     ///< exchanges within the tensor group, never hidden
   double data = 0.0;       ///< exchanges of data group and world, if not hidden
   double total() const { return compute + recompute + passes + tensor + data; }
@@ -36,16 +36,17 @@ struct PredictedTime {
 double product_efficiency(const RunConfig& config, const AssumedMachine& machine);
 
 /// Bytes that a rank reads and writes in a step besides products, each tensor once per pass: norms,
-/// residual sums, GELUs, biases and the loss, forward and backward; then AdamW, the gradient norm
-/// and, with parallel.grad_reduce_dtype: bf16, converting gradients.
+/// residual sums, GELUs, biases and the loss, forward and backward; then the optimizer (of Muon
+/// also its products), the gradient norm and, with parallel.grad_reduce_dtype: bf16, converting
+/// gradients.
 double pass_bytes(const RunPlan& plan);
 
-/// Predicts a step's time: (FLOPs + recomputed FLOPs) / (ranks × FLOP/s × product_efficiency()),
-/// plus bytes of memory passes and their recomputation / memory bandwidth, plus the latency and
-/// bytes sent / bandwidth of each exchange. The gradient sum over the data ranks overlaps with the
-/// last micro-batch's backward pass (two thirds of its time, plus recomputation), except with
-/// run.device cpu, where the computing cores also exchange. Ignores kernel launches and counts
-/// attention like products: use it only to compare layouts.
+/// Predicts a step's time: (FLOPs + recomputed FLOPs + Muon's of all ranks) / (ranks × FLOP/s ×
+/// product_efficiency()), plus bytes of memory passes and their recomputation / memory bandwidth,
+/// plus the latency and bytes sent / bandwidth of each exchange. The gradient sum over the data
+/// ranks overlaps with the last micro-batch's backward pass (two thirds of its time, plus
+/// recomputation), except with run.device cpu, where the computing cores also exchange. Ignores
+/// kernel launches and counts attention like products: use it only to compare layouts.
 PredictedTime predict_time(const RunPlan& plan, const AssumedMachine& machine);
 
 }  // namespace tessera

@@ -92,7 +92,7 @@ std::vector<MemoryPlan::Line> memory_lines(const ParameterStore& store,
       {"weights", store.value_bytes()},
       {"gradients", store.grad_bytes()},
       {"master weights", store.master_bytes()},
-      {"AdamW moments", store.moment_bytes()},
+      {"moments", store.moment_bytes()},
       {"gradient copies", working.gradient_copies},
       {"activations", working.activations},
       {"workspace", working.workspace},
@@ -163,15 +163,16 @@ size_t checkpoint_copy_bytes(const ParameterStore& store, int data_ranks) {
       return round_up(elements * int64_t{sizeof(float)}, int64_t{kAlignment});
     };
     const int64_t all = aligned(parameter.real_shape().numel());
+    const size_t moments = parameter.second_moment ? 2 : 1;
     if (parameter.exp_avg.defined()) {
-      shared.insert(shared.end(), 3, all);  // the master and two moments
+      shared.insert(shared.end(), moments + 1, all);  // the master and its moments
       continue;
     }
     // A range of elements is cut into a few boxes, each aligned separately.
     constexpr int64_t kMostBoxes = 2 * Shape::kMaxDims;
     const int64_t part =
         aligned(parameter.optimizer_shard.elements.size()) + kMostBoxes * int64_t{kAlignment};
-    own += 2 * part;
+    own += static_cast<int64_t>(moments) * part;
     if (parameter.master.defined()) {
       shared.push_back(all);
     } else {

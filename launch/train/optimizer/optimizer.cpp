@@ -1,22 +1,14 @@
 #include "launch/train/optimizer/optimizer.h"
 
-#include "core/checked.h"
 #include "core/error.h"
+#include "core/ops/adamw.h"
+#include "core/ops/lion.h"
+#include "launch/train/optimizer/value_rounding.h"
 #include "parallel/communicators/traffic.h"
 
 namespace tessera {
-namespace {
-
-/// Rounding for the values after `steps_done` steps.
-StochasticRounding at_step(StochasticRounding rounding, int64_t steps_done) {
-  rounding.key.step = narrow<uint32_t>(steps_done);
-  return rounding;
-}
-
-}  // namespace
-
 Optimizer::Optimizer(const OptimizerSection& settings, ParameterStore& store, Communicator* dp,
-                     uint64_t seed)
+                     uint64_t seed, Communicator* tp)
     : settings_(settings),
       groups_(optimizer_groups(settings, store)),
       store_(store),
@@ -26,6 +18,7 @@ Optimizer::Optimizer(const OptimizerSection& settings, ParameterStore& store, Co
           "optimizer: the store has {} optimizer shards, which does not match the data ranks",
           owners);
   add_updates(seed);
+  if (settings.name == OptimizerName::muon) muon_.emplace(settings, groups_, store, tp, dp, seed);
 }
 
 void Optimizer::add_updates(uint64_t seed) {
@@ -38,27 +31,41 @@ void Optimizer::add_updates(uint64_t seed) {
   for (size_t i = 0; i < store_.parameters().size(); ++i) {
     const Parameter& p = store_.parameters()[i];
     if (p.optimizer_shard.elements.empty()) continue;
-    const RandomKey key{seed_for(seed, p.name), RandomPurpose::stochastic_rounding, 0, 0};
     updates_.push_back(
-        {{p.optimizer_shard, store_.layout().bucket_of(i), group_of(p)},
-         StochasticRounding{key, p.global_index(), p.optimizer_shard.elements.begin}});
+        {{p.optimizer_shard, store_.layout().bucket_of(i), group_of(p)}, value_rounding(p, seed)});
   }
 }
 
-void Optimizer::step(int64_t step, double lr, const Tensor& grad_scale) {
+void Optimizer::step(int64_t step, double lr, const Tensor& grad_scale, Arena* scratch) {
+  if (muon_) {
+    require(scratch != nullptr, "optimizer: Muon needs scratch memory");
+    muon_->step(step, lr, grad_scale, *scratch);
+  }
+  for_each_update([&](const Update& range) { update(range, step, lr, grad_scale); });
+}
+
+void Optimizer::update(const Update& update, int64_t step, double lr,
+                       const Tensor& grad_scale) const {
+  const OptimizerShard& run = update.range.shard;
+  const OptimizerGroup& group = groups_.groups[static_cast<size_t>(update.range.property)];
+  if (group.whole_matrices) return;
+  const auto set = [&](auto& settings) {
+    settings.lr = static_cast<float>(lr * group.lr_factor);
+    settings.beta1 = static_cast<float>(settings_.betas[0]);
+    settings.beta2 = static_cast<float>(settings_.betas[1]);
+    settings.weight_decay = static_cast<float>(group.weight_decay);
+    if (update.rounding) settings.rounding = at_step(*update.rounding, step + 1);
+  };
+  if (settings_.name == OptimizerName::lion) {
+    Lion lion;
+    set(lion);
+    return lion_step(lion, grad_scale, run.grad, run.exp_avg, run.master, run.value);
+  }
   AdamW adamw;
-  adamw.beta1 = static_cast<float>(settings_.betas[0]);
-  adamw.beta2 = static_cast<float>(settings_.betas[1]);
+  set(adamw);
   adamw.eps = static_cast<float>(settings_.eps);
   adamw.step = step + 1;
-  for_each_update([&](const Update& update) {
-    const OptimizerShard& run = update.range.shard;
-    const OptimizerGroup& group = groups_.groups[static_cast<size_t>(update.range.property)];
-    adamw.lr = static_cast<float>(lr * group.lr_factor);
-    adamw.weight_decay = static_cast<float>(group.weight_decay);
-    if (update.rounding) adamw.rounding = at_step(*update.rounding, step + 1);
-    adamw_step(adamw, grad_scale, run.grad, run.exp_avg, run.exp_avg_sq, run.master, run.value);
-  });
+  adamw_step(adamw, grad_scale, run.grad, run.exp_avg, run.exp_avg_sq, run.master, run.value);
 }
 
 void Optimizer::round_values(int64_t steps_done) {

@@ -5,30 +5,33 @@
 #include <optional>
 #include <vector>
 
-#include "core/ops/adamw.h"
+#include "core/arena.h"
 #include "core/ops/stochastic_rounding.h"
 #include "core/parameters/parameter.h"
 #include "launch/config/run_config.h"
+#include "launch/train/optimizer/muon.h"
 #include "launch/train/optimizer/optimizer_groups.h"
 #include "parallel/communicators/communicator.h"
 
 namespace tessera {
 
-/// AdamW over the flat buffers of a store. Adjacent parameters of the same group are updated as one
-/// range. With stochastic rounding each parameter is its own range, because its
-/// random bits are. If data ranks share the store, each updates the part it owns, and a bucket's
-/// values are gathered while the next bucket is updated.
+/// AdamW or Lion over the flat buffers of a store, or Muon for some of its parameters and AdamW for
+/// the others. Adjacent parameters of the same group are updated as one
+/// range. With stochastic rounding each parameter is its own range, because its random bits are. If
+/// data ranks share the store, each updates the part it owns, and a bucket's values are gathered
+/// while the next bucket is updated.
 class Optimizer {
  public:
-  /// `store` and `dp` must outlive this. `dp` may be null if this rank owns the whole store. `seed`
-  /// is for stochastic rounding.
+  /// All but `settings` must outlive this. `dp` may be null if this rank owns the whole store, and
+  /// `tp` if there is one tensor rank. `seed` is for stochastic rounding.
   Optimizer(const OptimizerSection& settings, ParameterStore& store, Communicator* dp = nullptr,
-            uint64_t seed = 0);
+            uint64_t seed = 0, Communicator* tp = nullptr);
 
   /// Applies update number `step` (counted from 0) after multiplying the gradients by `grad_scale`,
-  /// (1) fp32 on the store's device. Changes nothing if it is NaN. Collective over the data ranks
-  /// that share the store.
-  void step(int64_t step, double lr, const Tensor& grad_scale);
+  /// (1) fp32 on the store's device. Changes nothing if it is NaN. Muon takes memory from
+  /// `scratch`, which may be null otherwise. Collective over the data ranks that share the store,
+  /// with Muon over all tensor and data ranks.
+  void step(int64_t step, double lr, const Tensor& grad_scale, Arena* scratch = nullptr);
 
   /// With stochastic rounding: values = masters, rounded with the bits of the last of `steps_done`
   /// steps, as step() left them. Use it for masters loaded from elsewhere, such as a checkpoint, so
@@ -49,12 +52,15 @@ class Optimizer {
   template <typename Work>
   void for_each_update(const Work& work) const;
   std::unique_ptr<PendingCollective> gather(const FlatBucket& bucket) const;
+  /// Updates a range that is not Muon's.
+  void update(const Update& update, int64_t step, double lr, const Tensor& grad_scale) const;
 
   OptimizerSection settings_;
   OptimizerGroups groups_;
   const ParameterStore& store_;
   Communicator* owners_;  // null if this rank owns the whole store
   std::vector<Update> updates_;
+  std::optional<Muon> muon_;
 };
 
 }  // namespace tessera

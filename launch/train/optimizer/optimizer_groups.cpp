@@ -117,12 +117,17 @@ bool is_frozen(const RunConfig& config, const std::string& parameter) {
   return !classifies || !(parameter.starts_with("classifier.") || parameter.starts_with("pooler."));
 }
 
+bool updates_matrices(const OptimizerSection& settings, const Parameter& parameter) {
+  return settings.name == OptimizerName::muon && parameter.matrices.has_value();
+}
+
 OptimizerGroups optimizer_groups(const OptimizerSection& settings, const ParameterStore& store) {
   const LayerDepth depth(store);
   OptimizerGroups result;
   for (const Parameter& parameter : store.parameters()) {
     OptimizerGroup group;
     group.weight_decay = parameter.decay ? settings.weight_decay : 0.0;
+    group.whole_matrices = updates_matrices(settings, parameter);
     for (const auto& [pattern, factor] : settings.lr_scales) {
       if (matches(pattern, parameter.name)) group.lr_factor = factor;
     }
@@ -150,6 +155,16 @@ void allocate_for_training(const RunConfig& config, const ParallelGroups& groups
   store.freeze([&](const Parameter& parameter) { return is_frozen(config, parameter.name); });
   require(std::ranges::any_of(store.parameters(), [](const Parameter& p) { return !p.frozen; }),
           "optimizer.frozen has all parameters: leave some to train");
+  const OptimizerSection& optimizer = config.optimizer;
+  require(optimizer.name != OptimizerName::muon ||
+              std::ranges::any_of(
+                  store.parameters(),
+                  [&](const Parameter& p) { return !p.frozen && updates_matrices(optimizer, p); }),
+          "optimizer.name is muon, but optimizer.frozen has all weights of the blocks, which are "
+          "what it updates: leave some to train, or choose adamw");
+  store.omit_second_moments([&](const Parameter& parameter) {
+    return optimizer.name == OptimizerName::lion || updates_matrices(optimizer, parameter);
+  });
   store.allocate(device, config.run.precision, StoreFor::training,
                  optimizer_sharding(config, groups));
 }

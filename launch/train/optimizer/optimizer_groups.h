@@ -21,6 +21,7 @@ bool matches_adapted_layer(const std::string& pattern, const ParameterStore& sto
 struct OptimizerGroup {
   double lr_factor = 1.0;
   double weight_decay = 0.0;
+  bool whole_matrices = false;  ///< of weights that Muon updates
 
   bool operator==(const OptimizerGroup&) const = default;
 };
@@ -30,6 +31,9 @@ struct OptimizerGroups {
   std::vector<OptimizerGroup> groups;
   std::vector<int> group_of;  ///< indices into `groups`, in the order of the store
 };
+
+/// Whether Muon updates a parameter: the weight of a linear layer in a block.
+bool updates_matrices(const OptimizerSection& settings, const Parameter& parameter);
 
 /// Applies optimizer.weight_decay, lr_scales and layer_lr_decay. A layer's number is in its name,
 /// "blocks.3" or "decoder.blocks.3".

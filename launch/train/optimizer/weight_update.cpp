@@ -13,7 +13,8 @@ WeightUpdate::WeightUpdate(const RunConfig& config, ParameterStore& store,
              .max_skipped_steps = config.train.max_skipped_steps,
              .spike_factor = config.train.spike_factor},
             config.train.spike_window, groups.dp.get()),
-      optimizer_(config.optimizer, store, groups.dp.get(), static_cast<uint64_t>(config.run.seed)) {
+      optimizer_(config.optimizer, store, groups.dp.get(), static_cast<uint64_t>(config.run.seed),
+                 groups.tp.get()) {
   if (groups.dp->size() > 1) {
     reducer_ =
         std::make_unique<GradientReducer>(store, *groups.dp, config.parallel.grad_reduce_dtype);
@@ -34,9 +35,9 @@ void WeightUpdate::reduce(const LossSums& sums, Arena& arena) {
   groups_.dp->all_reduce(sums.values);
 }
 
-void WeightUpdate::apply(int64_t step, double lr, const LossSums& sums) {
-  const TraceRange range("optimizer");
-  optimizer_.step(step, lr, clip_.scale(step + 1, sums));
+void WeightUpdate::apply(int64_t step, double lr, const LossSums& sums, Arena& arena) {
+  const TraceRange range(kOptimizerRange);
+  optimizer_.step(step, lr, clip_.scale(step + 1, sums), &arena);
 }
 
 }  // namespace tessera

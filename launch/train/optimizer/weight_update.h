@@ -15,6 +15,9 @@
 
 namespace tessera {
 
+/// The TraceRange around clipping and the optimizer.
+inline constexpr const char* kOptimizerRange = "optimizer";
+
 /// The end of a step on one rank, from gradients to new weights, shared by a run and its dry run.
 /// Collective except for the getters. Nothing waits for a device.
 class WeightUpdate {
@@ -35,8 +38,9 @@ class WeightUpdate {
   /// See Optimizer::round_values().
   void round_values(int64_t steps_done) { optimizer_.round_values(steps_done); }
 
-  /// Runs step number `step` (counted from 0) of AdamW with the clipped gradients.
-  void apply(int64_t step, double lr, const LossSums& sums);
+  /// Runs step number `step` (counted from 0) of the optimizer with the clipped gradients, using
+  /// `arena` as scratch memory.
+  void apply(int64_t step, double lr, const LossSums& sums, Arena& arena);
 
  private:
   const ParallelGroups& groups_;

@@ -25,7 +25,10 @@ LinearSpec qkv_spec(const std::string& name, const ModelConfig& config) {
             adapter};
   }
   const int64_t rows = (heads_in_group(config) + 2) * d;
-  return {name, config.hidden_size, groups * rows, 1, config.qkv_bias(), stddev, rows, adapter};
+  LinearSpec spec{name,   config.hidden_size, groups * rows, 1, config.qkv_bias(), stddev, rows,
+                  adapter};
+  spec.unit_rows = {heads_in_group(config) * d, d, d};
+  return spec;
 }
 
 Parameter* declare_norm(ParameterStore& store, const std::string& name, const ModelConfig& config) {

@@ -35,6 +35,40 @@ TEST(Columns, JoinsPartsWithoutPadding) {
   }
 }
 
+TEST(Columns, CopiesSomeColumns) {
+  constexpr int64_t kRows = 5;
+  struct Copy {
+    int64_t width, first, width_out, first_out, columns;
+  };
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const Copy& c : {Copy{7, 2, 9, 1, 4}, Copy{600, 64, 640, 128, 512}, Copy{8, 0, 8, 0, 8},
+                          Copy{48, 8, 40, 16, 1}, Copy{3, 3, 4, 4, 0}}) {
+      const TestTensor x = random_tensor({kRows, c.width}, dtype, 1);
+      const TestTensor out = random_tensor({kRows, c.width_out}, dtype, 2);
+      auto expected = to_doubles(out.tensor);
+      const auto source = to_doubles(x.tensor);
+      for (int64_t n = 0; n < kRows; ++n) {
+        for (int64_t i = 0; i < c.columns; ++i) {
+          expected[static_cast<size_t>(n * c.width_out + c.first_out + i)] =
+              source[static_cast<size_t>(n * c.width + c.first + i)];
+        }
+      }
+      copy_columns(x.tensor, c.first, out.tensor, c.first_out, c.columns);
+      EXPECT_EQ(to_doubles(out.tensor), expected);
+    }
+  }
+}
+
+TEST(Columns, RefusesWrongColumns) {
+  const TestTensor x({3, 8}, DType::f32), out({3, 5}, DType::f32), fewer({2, 5}, DType::f32);
+  expect_error([&] { copy_columns(x.tensor, 5, out.tensor, 0, 4); },
+               {"copy_columns", "x has 8 columns", "4 from 5"});
+  expect_error([&] { copy_columns(x.tensor, 0, out.tensor, 2, 4); },
+               {"copy_columns", "out has 5 columns", "4 from 2"});
+  expect_error([&] { copy_columns(x.tensor, 0, fewer.tensor, 0, 1); },
+               {"copy_columns", "same number of rows"});
+}
+
 TEST(Columns, RefusesWrongArguments) {
   const OwnedTensor parts({2, 3, 8}, DType::bf16, kMeta), wide({3, 17}, DType::f32, kMeta);
   const OwnedTensor narrow({3, 5}, DType::bf16, kMeta);

@@ -128,5 +128,43 @@ TEST(Elementwise, RefusesWrongArguments) {
                {"copy", "destination overlaps a part of source"});
 }
 
+TEST(Elementwise, AddScaledRoundsOnceAndMayAlias) {
+  for (const DType dtype : kFloats) {
+    for (const int64_t n : kCounts) {
+      const TestTensor x = random_tensor({n}, dtype, 1), y = random_tensor({n}, dtype, 2);
+      auto expected = to_doubles(x.tensor);
+      const auto other = to_doubles(y.tensor);
+      for (size_t i = 0; i < expected.size(); ++i) expected[i] = 3.5 * expected[i] - 2.0 * other[i];
+      const TestTensor out({n}, dtype), aliased = copy_of(y.tensor);
+      add_scaled(3.5f, x.tensor, -2.0f, y.tensor, out.tensor);
+      expect_close(out.tensor, expected, 8 * 0x1p-24 + unit_roundoff(dtype), "out");
+      add_scaled(3.5f, x.tensor, -2.0f, aliased.tensor, aliased.tensor);
+      expect_same_bits(aliased.tensor, out.tensor, "in place");
+    }
+  }
+  const TestTensor x({4}, DType::f32), y({5}, DType::f32);
+  expect_error([&] { add_scaled(1.0f, x.tensor, 1.0f, y.tensor, x.tensor); }, {"add_scaled", "y"});
+}
+
+TEST(Elementwise, ScalesToUnitNorm) {
+  for (const DType dtype : kFloats) {
+    const TestTensor x = random_tensor({70001}, dtype, 1), y({70001}, dtype);
+    auto expected = to_doubles(x.tensor);
+    double squares = 0.0;
+    for (const double value : expected) squares += value * value;
+    for (double& value : expected) value /= std::sqrt(squares) + 0.5;
+    const TestTensor sum({1}, DType::f64);
+    sum.tensor.span<double>()[0] = squares;
+    scale_to_unit_norm(x.tensor, sum.tensor, 0.5f, y.tensor);
+    expect_close(y.tensor, expected, 4 * 0x1p-24 + unit_roundoff(dtype), "y");
+    sum.tensor.span<double>()[0] = 0.0;
+    fill(x.tensor, 0.0);
+    scale_to_unit_norm(x.tensor, sum.tensor, 1e-7f, x.tensor);
+    EXPECT_EQ(to_doubles(x.tensor)[7], 0.0);
+    expect_error([&] { scale_to_unit_norm(x.tensor, sum.tensor, 0.0f, y.tensor); },
+                 {"scale_to_unit_norm", "eps"});
+  }
+}
+
 }  // namespace
 }  // namespace tessera

@@ -34,6 +34,15 @@ TEST(Reduce, MatchesReference) {
   }
 }
 
+TEST(Reduce, SumsSquaresOfBf16) {
+  for (const int64_t n : {1, 3, 4097, 70001}) {
+    const TestTensor x = random_tensor({n}, DType::bf16, 1);
+    double squares = 0.0;
+    for (const double value : to_doubles(x.tensor)) squares += value * value;
+    EXPECT_NEAR(sum_of_squares(x.tensor), squares, kDoubleTolerance * squares) << n;
+  }
+}
+
 TEST(Reduce, SquaresBeyondFp32DoNotOverflow) {
   const TestTensor x = from_doubles({{3e30, -4e30}}, {2}, DType::f32);
   EXPECT_NEAR(std::sqrt(sum_of_squares(x.tensor)) / 5e30, 1.0, 1e-6);
@@ -100,8 +109,9 @@ TEST(Reduce, RefusesWrongArguments) {
   const TestTensor total({1}, DType::f64, kMeta), single({1}, DType::f32);
   add_sum_of_squares(out.tensor, total.tensor);
   column_sum(x.tensor, out.tensor);
-  expect_error([&] { add_sum_of_squares(x.tensor, total.tensor); },
-               {"add_sum_of_squares", "x", "fp32", "bf16"});
+  const TestTensor ids({8}, DType::i32, kMeta);
+  expect_error([&] { add_sum_of_squares(ids.tensor, total.tensor); },
+               {"add_sum_of_squares", "x", "fp32 or bf16", "int32"});
   expect_error([&] { add_sum_of_squares({}, total.tensor); },
                {"add_sum_of_squares", "x", "undefined"});
   expect_error([&] { add_sum_of_squares(out.tensor, out.tensor); },

@@ -11,9 +11,11 @@
 #include "core/ops/elementwise.h"
 #include "core/ops/embedding.h"
 #include "core/ops/layer_norm.h"
+#include "core/ops/lion.h"
 #include "core/ops/matmul.h"
 #include "core/ops/meta/log_work.h"
 #include "core/ops/meta/workspace_log.h"
+#include "core/ops/muon.h"
 #include "core/ops/pooling.h"
 #include "core/ops/position_bias.h"
 #include "core/ops/rows.h"
@@ -231,6 +233,20 @@ TEST(WorkOfOps, AdamW) {
   };
   EXPECT_EQ(bytes(on_meta({100})), 4 + 100 * (4 * 4 + 3 * 4 + 2));
   EXPECT_EQ(bytes(state), 4 + 100 * (4 * 4 + 3 * 4));  // the value is the master
+}
+
+TEST(WorkOfOps, LionAndMuon) {
+  const Tensor state = on_meta({100}, DType::f32), scale = on_meta({1}, DType::f32);
+  const Tensor rounded = on_meta({100});
+  EXPECT_EQ(work_of([&] { lion_step({}, scale, state, state, state, rounded); }).bytes(),
+            4 + 100 * (3 * 4 + 2 * 4 + 2));
+  EXPECT_EQ(work_of([&] { lion_step({}, scale, state, state, state, state); }).bytes(),
+            4 + 100 * (3 * 4 + 2 * 4));
+  EXPECT_EQ(work_of([&] { muon_momentum({}, scale, state, state, rounded); }).bytes(),
+            4 + 100 * (3 * 4 + 2));
+  EXPECT_EQ(work_of([&] { muon_momentum({}, scale, state, state, {}); }).bytes(), 4 + 100 * 3 * 4);
+  EXPECT_EQ(work_of([&] { muon_step({}, scale, rounded, state, rounded); }).bytes(),
+            4 + 100 * (2 + 4 + 4 + 2));
 }
 
 TEST(WorkOfOps, Rows) {

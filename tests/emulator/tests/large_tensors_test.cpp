@@ -29,6 +29,8 @@
 #include "core/ops/embedding.h"
 #include "core/ops/key_values.h"
 #include "core/ops/layer_norm.h"
+#include "core/ops/lion.h"
+#include "core/ops/muon.h"
 #include "core/ops/positions.h"
 #include "core/ops/reduce.h"
 #include "core/ops/rotary.h"
@@ -205,6 +207,39 @@ TEST_P(LargeTensorsOf, AdamW) {
   });
   exp_avg.expect_same("exp_avg");
   exp_avg_sq.expect_same("exp_avg_sq");
+  master.expect_same("master");
+  value.expect_same("value");
+}
+
+TEST_P(LargeTensorsOf, Lion) {
+  const Both grad(kElements, DType::f32, 1), exp_avg(kElements, DType::f32, 2);
+  const Both master(kElements, DType::f32, 3), value(kElements, GetParam());
+  const OwnedTensor scale = on_gpu(random_tensor({1}, DType::f32, 4).tensor);
+  Lion settings;
+  settings.lr = 0.1f;
+  run_both([&](auto of) {
+    if (GetParam() == DType::bf16) settings.rounding = rounding_of(of(grad));
+    lion_step(settings, scale.tensor, of(grad), of(exp_avg), of(master), of(value));
+  });
+  exp_avg.expect_same("exp_avg");
+  master.expect_same("master");
+  value.expect_same("value");
+}
+
+TEST_P(LargeTensorsOf, Muon) {
+  const Both grad(kElements, DType::f32, 1), exp_avg(kElements, DType::f32, 2);
+  const Both master(kElements, DType::f32, 3), value(kElements, GetParam());
+  const Both update(kElements, GetParam());
+  const OwnedTensor scale = on_gpu(random_tensor({1}, DType::f32, 4).tensor);
+  MuonStep settings;
+  settings.lr = 0.1f;
+  run_both([&](auto of) {
+    muon_momentum({}, scale.tensor, of(grad), of(exp_avg), of(update));
+    if (GetParam() == DType::bf16) settings.rounding = rounding_of(of(grad));
+    muon_step(settings, scale.tensor, of(update), of(master), of(value));
+  });
+  exp_avg.expect_same("exp_avg");
+  update.expect_same("update");
   master.expect_same("master");
   value.expect_same("value");
 }

@@ -49,7 +49,7 @@ sanitize() {
   return $status
 }
 part_memcheck() {
-  sanitize memcheck '*/Attention.*MatchesReference*:AttentionProperties.*' '*LayerNorm*:KernelRows.*:Rows.*:AdamW*:StochasticRounding*' \
+  sanitize memcheck '*/Attention.*MatchesReference*:AttentionProperties.*' '*LayerNorm*:KernelRows.*:Rows.*:AdamW*:Lion*:Muon*:StochasticRounding*' \
     'KeyValues*:Rotary*:*/Matmul.*/3x5x7_*:*/Matmul.*/65x33x129_*' 'Elementwise*:Activations*:Embedding*:CrossEntropy*:Dropout*:Reduce*' \
     '*/AttentionMasks.MatchReference*'
 }

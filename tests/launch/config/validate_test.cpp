@@ -52,10 +52,28 @@ TEST(ConfigValidate, NcclNeedsGpus) {
   EXPECT_NO_THROW(validate(config_with({"parallel.backend=mpi", "run.device=cpu"}), 1));
 }
 
+TEST(ConfigValidate, OptimizersHaveKeysOfTheirOwn) {
+  EXPECT_EQ(
+      validate_error({"optimizer.momentum=0.9"}, 1),
+      "optimizer.momentum is set, but optimizer.name is not muon: it would have no effect, so "
+      "leave it out");
+  EXPECT_THAT(validate_error({"optimizer.name=lion", "optimizer.nesterov=false"}, 1),
+              testing::HasSubstr("optimizer.nesterov is set, but optimizer.name is not muon"));
+  EXPECT_THAT(validate_error({"optimizer.ns_steps=4"}, 1),
+              testing::HasSubstr("optimizer.ns_steps is set"));
+  EXPECT_THAT(validate_error({"optimizer.name=lion", "optimizer.eps=1e-6"}, 1),
+              testing::HasSubstr("optimizer.eps is set, but optimizer.name is lion"));
+  EXPECT_NO_THROW(validate(config_with({"optimizer.name=muon", "optimizer.momentum=0.9",
+                                        "optimizer.eps=1e-6", "optimizer.nesterov=false"}),
+                           1));
+  EXPECT_NO_THROW(validate(config_with({"optimizer.name=lion"}), 1));
+}
+
 TEST(ConfigValidate, StochasticRoundingNeedsBf16) {
-  EXPECT_EQ(validate_error({"optimizer.stochastic_rounding=true"}, 1),
-            "optimizer.stochastic_rounding is true, but run.precision is fp32, in which AdamW "
-            "rounds no weights: choose false, or bf16 as run.precision");
+  EXPECT_EQ(
+      validate_error({"optimizer.stochastic_rounding=true"}, 1),
+      "optimizer.stochastic_rounding is true, but run.precision is fp32, in which the optimizer "
+      "rounds no weights: choose false, or bf16 as run.precision");
   EXPECT_NO_THROW(
       validate(config_with({"optimizer.stochastic_rounding=true", "run.precision=bf16"}), 1));
 }

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <set>
 
 #include "core/ops/cross_entropy.h"
@@ -135,9 +136,9 @@ class PlanRun : public testing::Test {
 
 TEST_F(PlanRun, ExchangesMatchStep) {
   for (const SmallKind kind :
-       {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::qwen3, SmallKind::bert_pairs,
-        SmallKind::longformer, SmallKind::modernbert, SmallKind::classifier, SmallKind::multi_label,
-        SmallKind::words, SmallKind::embeddings, SmallKind::embeddings_cls,
+       {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::qwen3, SmallKind::muon,
+        SmallKind::bert_pairs, SmallKind::longformer, SmallKind::modernbert, SmallKind::classifier,
+        SmallKind::multi_label, SmallKind::words, SmallKind::embeddings, SmallKind::embeddings_cls,
         SmallKind::mean_classifier}) {
     SCOPED_TRACE(to_string(kind));
     for (const Grid grid : kGrids) {
@@ -157,6 +158,20 @@ TEST_F(PlanRun, ExchangesMatchStepWithZero) {
     const StepTraffic traffic = plan_run(run, grid.ranks()).traffic;
     EXPECT_TRUE(traffic.data.sums().contains({Traffic::gradients, Collective::reduce_scatter}));
     EXPECT_TRUE(traffic.data.sums().contains({Traffic::weights, Collective::all_gather}));
+  }
+}
+
+TEST_F(PlanRun, ExchangesOfMuonMatchStepWithZero) {
+  for (const Grid grid : {Grid{1, 3}, Grid{2, 2}, Grid{4, 2}}) {
+    RunConfig run = config(grid, SmallKind::muon);
+    run.batch.global = 12;
+    run.parallel.zero = 1;
+    expect_traffic(run, grid);
+    run.run.precision = DType::bf16;
+    expect_traffic(run, grid);
+    const StepTraffic traffic = plan_run(run, grid.ranks()).traffic;
+    EXPECT_TRUE(traffic.data.sums().contains({Traffic::optimizer, Collective::reduce_scatter}));
+    EXPECT_TRUE(traffic.data.sums().contains({Traffic::optimizer, Collective::all_gather}));
   }
 }
 
@@ -293,6 +308,53 @@ void expect_plan_matches_run(const RunConfig& run, Grid grid) {
       EXPECT_EQ(trainer.memory().local_parameters, planned.local_parameters);
     }
   });
+}
+
+TEST_F(PlanRun, MemoryMatchesRunOfEachOptimizer) {
+  for (const OptimizerName name : {OptimizerName::lion, OptimizerName::muon}) {
+    for (const Grid grid : {Grid{1, 1}, Grid{1, 4}, Grid{2, 2}, Grid{4, 1}}) {
+      for (const int64_t zero : {0, 1}) {
+        RunConfig run = config(grid, SmallKind::gpt);
+        run.optimizer.name = name;
+        run.optimizer.eps = OptimizerSection().eps;
+        run.parallel.zero = zero;
+        run.run.precision = zero == 0 ? DType::f32 : DType::bf16;
+        SCOPED_TRACE(
+            fmt::format("{}, {} data ranks, {}", to_string(name), grid.data, describe(run)));
+        expect_plan_matches_run(run, grid);
+      }
+    }
+  }
+}
+
+TEST_F(PlanRun, OptimizersWithOneMomentNeedLessMemory) {
+  RunConfig run = config({1, 1}, SmallKind::muon);
+  run.optimizer.eps = OptimizerSection().eps;
+  std::map<OptimizerName, size_t> moments;
+  for (const OptimizerName name :
+       {OptimizerName::adamw, OptimizerName::lion, OptimizerName::muon}) {
+    run.optimizer.name = name;
+    const RunPlan plan = plan_run(run, 1);
+    for (const MemoryPlan::Line& line : plan.memory.lines) {
+      if (line.what == "moments") moments[name] = line.bytes;
+    }
+    EXPECT_EQ(plan.muon.matmul_flops > 0.0, name == OptimizerName::muon);
+  }
+  EXPECT_EQ(2 * moments[OptimizerName::lion], moments[OptimizerName::adamw]);
+  EXPECT_LT(moments[OptimizerName::lion], moments[OptimizerName::muon]);
+  EXPECT_LT(moments[OptimizerName::muon], moments[OptimizerName::adamw]);
+}
+
+// 5 steps of Newton-Schulz for an m × n matrix, m ≤ n, take 5 (4 m² n + 2 m³) FLOPs. Two ranks have
+// about half each.
+TEST_F(PlanRun, RanksShareProductsOfMuon) {
+  RunConfig run = config({1, 1}, SmallKind::gpt);
+  run.optimizer.name = OptimizerName::muon;
+  const double h = 32.0;  // the width; the MLP has four times as many columns
+  const auto flops = [](double m, double n) { return 5.0 * (4.0 * m * m * n + 2.0 * m * m * m); };
+  const double layer = 4.0 * flops(h, h) + 2.0 * flops(h, 4.0 * h);
+  EXPECT_DOUBLE_EQ(plan_run(run, 1).muon.matmul_flops, 2.0 * layer);
+  EXPECT_DOUBLE_EQ(plan_run(run, 2).muon.matmul_flops, layer);
 }
 
 /// Every kind with its own defaults, the options of a block, and every head.

@@ -325,6 +325,10 @@ void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
     case SmallKind::qwen3:
       make_qwen3(config);
       return;
+    case SmallKind::muon:
+      make_qwen3(config);
+      config.optimizer.name = OptimizerName::muon;
+      return;
     case SmallKind::adapters:
       make_qwen3(config);
       config.model.lora_rank = 3;
@@ -501,6 +505,8 @@ std::string to_string(SmallKind kind) {
       return "prompts";
     case SmallKind::qwen3:
       return "qwen3";
+    case SmallKind::muon:
+      return "muon";
     case SmallKind::adapters:
       return "adapters";
     case SmallKind::bert_pairs:

@@ -28,7 +28,8 @@ enum class SmallKind {
                 ///< unequal heads, with dropout
   qwen3,        ///< RMSNorm, SwiGLU, rotary with YaRN, grouped queries with biases, QK norm, an
                 ///< untied head; tensor ranks have unequal numbers of heads, and of MLP columns
-  adapters,     ///< the same with frozen weights and low-rank adapters of odd rank
+  muon,         ///< the same, trained by Muon
+  adapters,     ///< qwen3 with frozen weights and low-rank adapters of odd rank
   bert_pairs,   ///< padded sentence pairs, with the next-sentence head
   bert_packed,  ///< whole-word masking, packed, with dropout
   modernbert,   ///< pre-norm, GeGLU, layers with and without a window, whose rotary bases differ;
@@ -53,16 +54,34 @@ enum class SmallKind {
   frozen,  ///< a padded BERT with frozen weights and biases, and learning rates that differ
 };
 
-inline constexpr SmallKind kSmallKinds[] = {
-    SmallKind::gpt,         SmallKind::gpt_documents,   SmallKind::gpt_packed,
-    SmallKind::gpt_blend,   SmallKind::prefix_lm,       SmallKind::planes,
-    SmallKind::prompts,     SmallKind::qwen3,           SmallKind::adapters,
-    SmallKind::bert_pairs,  SmallKind::bert_packed,     SmallKind::modernbert,
-    SmallKind::longformer,  SmallKind::added_planes,    SmallKind::bert_blend,
-    SmallKind::classifier,  SmallKind::multi_label,     SmallKind::words,
-    SmallKind::embeddings,  SmallKind::embeddings_cls,  SmallKind::mean_classifier,
-    SmallKind::translation, SmallKind::span_corruption, SmallKind::t5,
-    SmallKind::images,      SmallKind::mean_images,     SmallKind::frozen};
+inline constexpr SmallKind kSmallKinds[] = {SmallKind::gpt,
+                                            SmallKind::gpt_documents,
+                                            SmallKind::gpt_packed,
+                                            SmallKind::gpt_blend,
+                                            SmallKind::prefix_lm,
+                                            SmallKind::planes,
+                                            SmallKind::prompts,
+                                            SmallKind::qwen3,
+                                            SmallKind::muon,
+                                            SmallKind::adapters,
+                                            SmallKind::bert_pairs,
+                                            SmallKind::bert_packed,
+                                            SmallKind::modernbert,
+                                            SmallKind::longformer,
+                                            SmallKind::added_planes,
+                                            SmallKind::bert_blend,
+                                            SmallKind::classifier,
+                                            SmallKind::multi_label,
+                                            SmallKind::words,
+                                            SmallKind::embeddings,
+                                            SmallKind::embeddings_cls,
+                                            SmallKind::mean_classifier,
+                                            SmallKind::translation,
+                                            SmallKind::span_corruption,
+                                            SmallKind::t5,
+                                            SmallKind::images,
+                                            SmallKind::mean_images,
+                                            SmallKind::frozen};
 /// All but `gpt`, which has tests of its own.
 inline constexpr auto kOtherSmallKinds = std::span(kSmallKinds).subspan(1);
 

@@ -6,6 +6,7 @@
 #include "launch/data/training_data.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "parallel/process_grid.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/runs/small_runs.h"
 
 namespace tessera {
@@ -97,6 +98,22 @@ TEST_F(Resume, ReportsTokenizerThatComesOrGoes) {
   run.data.tokenizer = spec;
   run.data.special_tokens.clear();
   EXPECT_THAT(reports_of(run), ElementsAre(HasSubstr("tokens may mean other words from here on")));
+}
+
+TEST_F(Resume, RefusesStateOfOtherOptimizer) {
+  RunConfig run = run_on({{"data", 1.0}});
+  run.optimizer.eps = OptimizerSection().eps;
+  run.optimizer.name = OptimizerName::lion;
+  reports_of(run);
+  const std::string lion = run.run.dir;
+  run.optimizer.name = OptimizerName::muon;
+  test::expect_error([&] { reports_of(run); },
+                     {"optimizer.name is muon", "step_00000001 has the state of lion",
+                      "choose lion to continue", "checkpoint.from"});
+  run.run.dir = folder_ / "other";
+  run.checkpoint.from = lion;
+  EXPECT_THAT(reports_of(run), IsEmpty());  // weights alone
+  EXPECT_THAT(reports_of(run), IsEmpty());
 }
 
 TEST(TrainParts, DamagedPartsCompareUnequal) {

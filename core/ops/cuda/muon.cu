@@ -1,0 +1,132 @@
+#include "core/cuda/launch.h"
+#include "core/cuda/packs.h"
+#include "core/cuda/stochastic_rounding.h"
+#include "core/ops/device_ops.h"
+#include "core/ops/muon.h"
+
+namespace tessera::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+template <int N, typename T>
+__device__ void add_to_momentum(const MuonMomentum& settings, float grad_scale, const float* grad,
+                                float* exp_avg, T* update, int64_t at) {
+  const Floats<N> grads = load_floats<N>(grad + at);
+  Floats<N> m = load_floats<N>(exp_avg + at), u = {};
+  for (int i = 0; i < N; ++i) {
+    const float g = grads.at[i] * grad_scale;
+    m.at[i] = fmaf(1.0f - settings.momentum, g - m.at[i], m.at[i]);
+    u.at[i] = fmaf(settings.nesterov ? settings.momentum : 1.0f, m.at[i] - g, g);
+  }
+  store_floats(m, exp_avg + at);
+  if (update != nullptr) store_floats(u, update + at);
+}
+
+// Memory-bound: 8 bytes read and 4 written per element, and the update.
+template <int N, typename T>
+__global__ void momentum_kernel(MuonMomentum settings, const float* grad_scale, const float* grad,
+                                float* exp_avg, T* update, int64_t n) {
+  const float scale = *grad_scale;
+  if (scale != scale) {  // NaN
+    if (update == nullptr) return;
+    for (int64_t i = global_thread(); i < n; i += global_threads()) update[i] = from_float<T>(0.0f);
+    return;
+  }
+  const int64_t packs = n / N;
+  for (int64_t i = global_thread(); i < packs; i += global_threads()) {
+    add_to_momentum<N>(settings, scale, grad, exp_avg, update, i * N);
+  }
+  for (int64_t i = packs * N + global_thread(); i < n; i += global_threads()) {
+    add_to_momentum<1>(settings, scale, grad, exp_avg, update, i);
+  }
+}
+
+template <typename T>
+void launch_momentum(const MuonMomentum& settings, const float* grad_scale, const float* grad,
+                     float* exp_avg, T* update, int64_t n) {
+  constexpr int kPack = kPackSize<float>;
+  const bool packs =
+      takes_packs<kPack>(grad) && takes_packs<kPack>(exp_avg) && takes_packs<kPack>(update);
+  launch("muon_momentum", one_dimensional(packs ? ceil_div(n, kPack) : n, kThreads),
+         packs ? momentum_kernel<kPack, T> : momentum_kernel<1, T>, settings, grad_scale, grad,
+         exp_avg, update, n);
+}
+
+template <typename T>
+struct Weights {
+  const T* update;
+  float* master;
+  T* value;  ///< null if the master is the value
+};
+
+template <int N, typename T, typename Rounding>
+__device__ void subtract_update(float lr, float keep, const Weights<T>& w, const Rounding& rounding,
+                                int64_t at) {
+  const Floats<N> u = load_floats<N>(w.update + at);
+  Floats<N> p = load_floats<N>(w.master + at);
+  for (int i = 0; i < N; ++i) p.at[i] = fmaf(-lr, u.at[i], keep * p.at[i]);
+  store_floats(p, w.master + at);
+  if (w.value != nullptr) rounding.store_rounded(p, at, w.value);
+}
+
+// Memory-bound: the update and 4 bytes read and 4 written per element, and the value if it is not
+// the master.
+template <int N, typename T, typename Rounding>
+__global__ void step_kernel(float lr, float keep, const float* grad_scale, Weights<T> weights,
+                            Rounding rounding, int64_t n) {
+  const float scale = *grad_scale;
+  if (scale != scale) return;  // NaN
+  const int64_t packs = n / N;
+  for (int64_t i = global_thread(); i < packs; i += global_threads()) {
+    subtract_update<N>(lr, keep, weights, rounding, i * N);
+  }
+  for (int64_t i = packs * N + global_thread(); i < n; i += global_threads()) {
+    subtract_update<1>(lr, keep, weights, rounding, i);
+  }
+}
+
+template <typename T, typename Rounding>
+void launch_step(const MuonStep& settings, const float* grad_scale, const Weights<T>& w,
+                 const Rounding& rounding, int64_t n) {
+  constexpr int kPack = kPackSize<float>;
+  const auto keep = static_cast<float>(1.0 - double{settings.lr} * double{settings.weight_decay});
+  const bool packs =
+      takes_packs<kPack>(w.update) && takes_packs<kPack>(w.master) && takes_packs<kPack>(w.value);
+  launch("muon_step", one_dimensional(packs ? ceil_div(n, kPack) : n, kThreads),
+         packs ? step_kernel<kPack, T, Rounding> : step_kernel<1, T, Rounding>, settings.lr, keep,
+         grad_scale, w, rounding, n);
+}
+
+}  // namespace
+
+void muon_momentum(const MuonMomentum& settings, const Tensor& grad_scale, const Tensor& grad,
+                   Tensor exp_avg, Tensor update) {
+  const float *scale = grad_scale.data<float>(), *g = grad.data<float>();
+  float* m = exp_avg.data<float>();
+  const int64_t n = grad.numel();
+  if (!update.defined()) {
+    return launch_momentum(settings, scale, g, m, static_cast<float*>(nullptr), n);
+  }
+  dispatch_float(update.dtype(), [&]<typename T>() {
+    launch_momentum(settings, scale, g, m, update.data<T>(), n);
+  });
+}
+
+void muon_step(const MuonStep& settings, const Tensor& grad_scale, const Tensor& update,
+               Tensor master, Tensor value) {
+  const int64_t n = master.numel();
+  dispatch_float(value.dtype(), [&]<typename T>() {
+    const Weights<T> w{update.data<T>(), master.data<float>(),
+                       value.raw() == master.raw() ? nullptr : value.data<T>()};
+    const float* scale = grad_scale.data<float>();
+    if constexpr (dtype_of<T>() == DType::bf16) {
+      if (settings.rounding) {
+        return launch_step(settings, scale, w, RandomRounding(*settings.rounding), n);
+      }
+    }
+    launch_step(settings, scale, w, NearestRounding{}, n);
+  });
+}
+
+}  // namespace tessera::cuda

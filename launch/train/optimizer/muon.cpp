@@ -1,0 +1,169 @@
+#include "launch/train/optimizer/muon.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "core/checked.h"
+#include "core/error.h"
+#include "core/ops/elementwise.h"
+#include "core/ops/muon.h"
+#include "core/trace/work_log.h"
+#include "launch/train/optimizer/orthogonalize.h"
+#include "launch/train/optimizer/value_rounding.h"
+#include "launch/train/optimizer/weight_parts.h"
+#include "parallel/communicators/traffic.h"
+
+namespace tessera {
+namespace {
+
+/// The root mean square of AdamW's updates, which Liu et al. measured.
+constexpr double kUpdateSize = 0.2;
+
+Tensor row(const Tensor& matrix, size_t i) {
+  const auto at = static_cast<int64_t>(i);
+  return matrix.slice(at, at + 1).view({matrix.dim(1)});
+}
+
+Tensor part_of(const Tensor& update, Range elements) {
+  return update.slice(elements.begin, elements.end);
+}
+
+}  // namespace
+
+Muon::Muon(const OptimizerSection& settings, const OptimizerGroups& groups, ParameterStore& store,
+           Communicator* tp, Communicator* dp, uint64_t seed)
+    : settings_(settings), store_(store), tp_(tp), dp_(dp) {
+  for (const Parameter& p : store.parameters()) {
+    const OptimizerGroup& group = groups.groups[static_cast<size_t>(groups.group_of[p.index])];
+    if (p.frozen || !group.whole_matrices) continue;
+    std::optional<StochasticRounding> rounding;
+    if (settings.stochastic_rounding) rounding = value_rounding(p, seed);
+    weights_.push_back({&p, group, rounding});
+  }
+  // Slots are equal on all tensor ranks.
+  std::ranges::stable_sort(weights_, std::greater<>(),
+                           [](const Weight& weight) { return weight.parameter->slot_size; });
+  scratch_bytes_ = most_scratch();
+}
+
+size_t Muon::most_scratch() const {
+  const WorkLog::Scope unlogged(nullptr);
+  Arena arena(kMeta);
+  for (const Weight& weight : weights_) orthogonalize_weight(*weight.parameter, {}, arena);
+  return arena.peak();
+}
+
+void Muon::step(int64_t step, double lr, const Tensor& grad_scale, Arena& scratch) const {
+  const TrafficScope traffic(Traffic::optimizer);
+  const auto ranks = static_cast<size_t>(data_ranks()) * static_cast<size_t>(tensor_ranks());
+  for (size_t first = 0; first < weights_.size(); first += ranks) {
+    const Arena::Scope scope(scratch);
+    const size_t count = std::min(ranks, weights_.size() - first);
+    Round round{std::span(weights_).subspan(first, count), {}};
+    constexpr int64_t kAligned = kAlignment / sizeof(bfloat16);
+    const int64_t slot = round_up(round.weights.front().parameter->slot_size, kAligned);
+    round.updates = scratch.allocate({static_cast<int64_t>(ranks), slot}, store_.precision());
+    add_gradients(round, grad_scale);
+    orthogonalize_own(round, scratch);
+    if (data_ranks() > 1) dp_->all_gather(updates_of_replica(round), round.updates);
+    for (size_t i = 0; i < count; ++i) {
+      const auto& [parameter, group, rounding] = round.weights[i];
+      const OptimizerShard& own = parameter->optimizer_shard;
+      if (own.elements.empty()) continue;
+      MuonStep settings{static_cast<float>(lr * group.lr_factor),
+                        static_cast<float>(group.weight_decay)};
+      if (rounding) settings.rounding = at_step(*rounding, step + 1);
+      muon_step(settings, grad_scale, part_of(row(round.updates, i), own.elements), own.master,
+                own.value);
+    }
+  }
+}
+
+/// The place in a round of the first weight that this rank's replica takes.
+size_t Muon::first_place() const {
+  const int data_rank = dp_ != nullptr ? dp_->rank() : 0;
+  return static_cast<size_t>(data_rank) * static_cast<size_t>(tensor_ranks());
+}
+
+// (T, slot)
+Tensor Muon::updates_of_replica(const Round& round) const {
+  const auto first = static_cast<int64_t>(first_place());
+  return round.updates.slice(first, first + tensor_ranks());
+}
+
+void Muon::add_gradients(const Round& round, const Tensor& grad_scale) const {
+  const bool shares_momentum = store_.layout().sharding().sharded();
+  const MuonMomentum momentum{static_cast<float>(settings_.momentum), settings_.nesterov};
+  if (shares_momentum) fill(round.updates, 0.0);
+  const size_t first = first_place(), end = first + static_cast<size_t>(tensor_ranks());
+  for (size_t i = 0; i < round.weights.size(); ++i) {
+    const OptimizerShard& own = round.weights[i].parameter->optimizer_shard;
+    if (own.elements.empty()) continue;
+    const bool used = shares_momentum || (first <= i && i < end);
+    muon_momentum(momentum, grad_scale, own.grad, own.exp_avg,
+                  used ? part_of(row(round.updates, i), own.elements) : Tensor());
+  }
+  // Adds zeros to the elements of one rank, which is exact.
+  if (shares_momentum) dp_->reduce_scatter(round.updates, updates_of_replica(round));
+}
+
+void Muon::orthogonalize_own(const Round& round, Arena& scratch) const {
+  const Tensor updates = updates_of_replica(round);
+  const int ranks = tensor_ranks();
+  Tensor own = updates, others = updates;  // shards of a weight by tensor rank: (T, slot)
+  if (ranks > 1) {
+    own = scratch.allocate(updates.shape(), updates.dtype());
+    others = scratch.allocate(updates.shape(), updates.dtype());
+  }
+  // Calls exchange(t, weight, update, shards) for the weight that tensor rank t takes.
+  const auto for_each_weight = [&](auto&& exchange) {
+    for (int t = 0; t < ranks; ++t) {
+      const size_t place = first_place() + static_cast<size_t>(t);
+      if (place >= round.weights.size()) return;
+      exchange(t, *round.weights[place].parameter, row(updates, static_cast<size_t>(t)),
+               t == tensor_rank() ? own : others);
+    }
+  };
+  for_each_weight(
+      [&](int /*t*/, const Parameter& weight, const Tensor& update, const Tensor& shards) {
+        if (parts_of(weight, ranks) > 1) tp_->all_gather(update, shards);
+      });
+  for_each_weight([&](int t, const Parameter& weight, const Tensor& update, const Tensor& shards) {
+    if (t != tensor_rank()) return;
+    std::vector<Tensor> parts = {update};
+    if (parts_of(weight, ranks) > 1) {
+      parts.clear();
+      for (size_t i = 0; i < static_cast<size_t>(ranks); ++i) parts.push_back(row(shards, i));
+    }
+    orthogonalize_weight(weight, parts, scratch);
+  });
+  {
+    // As much as any rank needs, so that a dry run of one rank measures it for all.
+    const Arena::Scope scope(scratch);
+    scratch.allocate({narrow<int64_t>(scratch_bytes_)}, DType::u8);
+  }
+  for_each_weight([&](int t, const Parameter& weight, const Tensor& update, const Tensor& shards) {
+    if (ranks == 1) return;
+    if (parts_of(weight, ranks) == 1) return tp_->broadcast(update, t);
+    tp_->broadcast(shards, t);
+    copy(row(shards, static_cast<size_t>(tensor_rank())), update);
+  });
+}
+
+/// Without `parts`, only takes memory from `scratch`.
+void Muon::orthogonalize_weight(const Parameter& weight, std::span<const Tensor> parts,
+                                Arena& scratch) const {
+  for (const MatrixPlace& place : matrices_of(weight)) {
+    if (place.rows == 0 || place.columns == 0) continue;
+    const Arena::Scope scope(scratch);
+    const Tensor matrix = scratch.allocate({place.rows, place.columns}, store_.precision());
+    const auto larger = static_cast<double>(std::max(place.rows, place.columns));
+    copy_to_matrix(weight, place, parts, matrix);
+    orthogonalize(matrix, settings_.ns_steps, static_cast<float>(kUpdateSize * std::sqrt(larger)),
+                  scratch);
+    copy_from_matrix(weight, place, matrix, parts);
+  }
+}
+
+}  // namespace tessera

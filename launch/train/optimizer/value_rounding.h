@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/checked.h"
+#include "core/ops/stochastic_rounding.h"
+#include "core/parameters/parameter.h"
+
+namespace tessera {
+
+/// How the values of this rank's part of a parameter are rounded stochastically, but for the step.
+inline StochasticRounding value_rounding(const Parameter& parameter, uint64_t seed) {
+  const RandomKey key{seed_for(seed, parameter.name), RandomPurpose::stochastic_rounding, 0, 0};
+  return {key, parameter.global_index(), parameter.optimizer_shard.elements.begin};
+}
+
+/// The same for the values after `steps_done` steps.
+inline StochasticRounding at_step(StochasticRounding rounding, int64_t steps_done) {
+  rounding.key.step = narrow<uint32_t>(steps_done);
+  return rounding;
+}
+
+}  // namespace tessera
