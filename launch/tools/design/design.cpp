@@ -219,7 +219,9 @@ void Designer::explain() {
           ? "Tensor cores compute in bf16."
           : fmt::format("bf16 is {:.2f} times as fast as fp32 on this machine.", design_.bf16_gain);
   reasons["model.kind"] =
-      "Rotary positions, RMSNorm and SwiGLU learn more in the same time than a GPT-2.";
+      "Rotary positions, RMSNorm, SwiGLU and normalized queries and keys: better than a GPT-2 of "
+      "the "
+      "same size.";
   reasons["model.num_layers"] = fmt::format(
       "The lowest expected loss of {} sizes that were measured: {} tokens/s, so {} tokens in the "
       "time, {:.1f} times the text.",

@@ -15,7 +15,7 @@ int64_t RunDraft::warmup_steps() const {
 }
 
 RunConfig config_of(const RunDraft& draft, const DesignFiles& files) {
-  RunConfig config = load_overrides(std::vector<std::string>{"model.kind=llama"});
+  RunConfig config = load_overrides(std::vector<std::string>{"model.kind=qwen3"});
   config.automatic.erase("run.dir");
   config.run.dir = files.run().string();
   config.run.precision = draft.precision;
