@@ -10,6 +10,7 @@
 #include "launch/support/text/printable_text.h"
 #include "launch/tools/report/report_panels.h"
 #include "launch/tools/report/report_parts.h"
+#include "launch/tools/report/run_results.h"
 
 namespace tessera {
 namespace {
@@ -470,7 +471,10 @@ std::string to_html(const std::vector<RunRecord>& runs, const ReportFrame& frame
               escape_html(frame.written), frame.reload_seconds ? ", while a run is alive" : "");
   html += "<script type=\"application/json\" id=\"report\">" + json_for_script(json);
   html += "</script>\n<script>";
-  html += kReportScript;
+  for (const std::string_view part :
+       {kReportScriptState, kReportScriptCharts, kReportScriptTools}) {
+    html += part;
+  }
   html += "</script>\n</body></html>\n";
   return html;
 }

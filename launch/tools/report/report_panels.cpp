@@ -4,6 +4,8 @@
 #include <set>
 #include <string_view>
 
+#include "launch/tools/report/run_results.h"
+
 namespace tessera {
 namespace {
 
@@ -105,11 +107,6 @@ ReportPanel panel_of_choices(const std::string& key) {
   panel.unit = Unit::percent;
   panel.series = {{key, "acc", true}, {key + "_norm", "acc_norm", true}};
   return panel;
-}
-
-/// Whether the values of `key` are accuracies of multiple-choice questions.
-bool is_choice_accuracy(const RunRecord& run, const std::string& key) {
-  return key.ends_with("_acc") && run.find(key + "_norm") != nullptr;
 }
 
 /// Whether an id may be part of an element's id and of an address.

@@ -13,6 +13,8 @@
 #include "launch/tools/report/report_page.h"
 #include "launch/tools/report/report_panels.h"
 #include "launch/tools/report/run_record.h"
+#include "launch/tools/report/run_results.h"
+#include "tests/launch/tools/attention_report_fixture.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/page_text.h"
 #include "tests/support/test_folder.h"
@@ -245,6 +247,10 @@ TEST(RunResults, AreTheBestOfEachRun) {
   EXPECT_EQ(results.tokens_per_second, 1000.0);
   EXPECT_EQ(results.mfu, std::nullopt);
   EXPECT_EQ(results_of(metrics("")).loss, std::nullopt);
+  const RunRecord choices = metrics(
+      "{\"step\":1,\"eval_q_acc\":0.5,\"eval_q_acc_norm\":0.5}\n"
+      "{\"step\":2,\"eval_q_acc\":0.25,\"eval_q_acc_norm\":0.5}\n");
+  EXPECT_THAT(results_of(choices).choices, ElementsAre(std::pair(std::string("q"), 0.25)));
 }
 
 TEST(KeyDifferences, HasOnlyKeysThatDiffer) {
