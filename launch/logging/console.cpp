@@ -66,7 +66,9 @@ void Console::saved(const SavedCheckpoint& saved) {
 }
 
 void Console::evaluation(int64_t step, const Evaluation& found) {
-  line(fmt::format("step {}  eval {}", step, describe(found)));
+  const std::string datasets = describe_datasets(found);
+  line(fmt::format("step {}  eval {}{}{}", step, describe(found), datasets.empty() ? "" : "  ",
+                   datasets));
 }
 
 void Console::samples(int64_t step, const std::vector<ModelSample>& samples) {

@@ -140,6 +140,11 @@ void MetricsLog::evaluation(int64_t step, const Evaluation& found) {
     line["eval_f1"] = found.f1;
     line["eval_macro_f1"] = found.macro_f1();
   }
+  if (found.bits_per_byte) line["eval_bits_per_byte"] = *found.bits_per_byte;
+  for (const DatasetLosses& dataset : found.datasets) {
+    line["eval_loss/" + dataset.name] = dataset.losses.total();
+    if (dataset.bits_per_byte) line["eval_bits_per_byte/" + dataset.name] = *dataset.bits_per_byte;
+  }
   for (const ChoiceScores& scores : found.choices) {
     const std::string acc = fmt::format("eval_{}_acc", scores.name);
     line[acc] = scores.acc.value;

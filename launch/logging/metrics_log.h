@@ -21,8 +21,9 @@ namespace tessera {
 /// peak is known, token_loss and document_loss if a step has both, and, with several CPU ranks,
 /// slowest_rank, slowest_rank_steps and slowest_rank_share (see SlowestRank).
 ///
-/// Evaluations: step, eval_loss and the fields of Evaluation; of each file of questions NAME,
-/// eval_NAME_acc, eval_NAME_acc_stderr, eval_NAME_acc_norm and eval_NAME_acc_norm_stderr.
+/// Evaluations: step, eval_loss and the fields of Evaluation; of each dataset NAME of a blend,
+/// eval_loss/NAME and eval_bits_per_byte/NAME; of each file of questions NAME, eval_NAME_acc,
+/// eval_NAME_acc_stderr, eval_NAME_acc_norm and eval_NAME_acc_norm_stderr.
 ///
 /// Checkpoints: step, save_seconds (how long training waited) and save_background_seconds (work in
 /// the background). They may follow lines of later steps.

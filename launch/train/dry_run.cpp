@@ -88,7 +88,8 @@ void dry_evaluate(Model& model, const TokenBatch& batch, const SequenceShard& ro
   arena.reset();
   const StepContext ctx = evaluation_context(arena, rows);
   const Tensor predictions = allocate_predictions(arena, model.config(), batch);
-  model.evaluate(ctx, batch, {Tensor(nullptr, {LossSums::kCount}, DType::f64, kMeta)}, predictions);
+  model.evaluate(ctx, batch, {Tensor(nullptr, {LossSums::kCount}, DType::f64, kMeta)}, predictions,
+                 allocate_losses(arena, batch));
   if (traits_of(model.config()).objective != Objective::causal_lm) return;
   arena.reset();
   model.token_losses(ctx, batch);  // of multiple-choice questions

@@ -120,8 +120,10 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
                static_cast<uint64_t>(config.run.seed), batch_layout(config, groups)),
       train_parts_(data.train_parts),
       choices_(data.choices),
-      has_eval_(data.eval != nullptr),
+      eval_(data.eval),
+      eval_datasets_(data.eval_datasets),
       tokenizer_(data.tokenizer),
+      token_bytes_(data.eval && data.tokenizer ? TokenBytes(*data.tokenizer) : TokenBytes()),
       chat_(data.chat),
       prefetched_(batches_, batch_shape(config.batch.micro, config), device),
       eval_batches_(batches_, batch_shape(config.batch.micro, config), device),
@@ -363,12 +365,13 @@ void Trainer::add_skipped_steps(const StepRecord& record, StepResult& result) {
 }
 
 Evaluation Trainer::evaluate() {
-  require(has_eval_, "there is no eval data: set data.eval or data.eval_fraction");
+  require(eval_ != nullptr, "there is no eval data: set data.eval or data.eval_fraction");
   require_finite_steps();
   train_step_->round_values(steps_done_);
   const EvaluationPass pass = {
-      config_.model, *model_,       arena_, groups_,
-      eval_batches_, device_batch_, rows_,  names_of_labels(config_.data.labels)};
+      config_.model,  *model_,       arena_, groups_,
+      eval_batches_,  device_batch_, rows_,  names_of_labels(config_.data.labels),
+      eval_datasets_, token_bytes_};
   Evaluation found =
       tessera::evaluate(pass, std::min(config_.eval.batches, batches_.num_eval_batches()));
   for (size_t i = 0; i < choices_.size(); ++i) {

@@ -21,6 +21,7 @@
 #include "launch/metrics/evaluation.h"
 #include "launch/metrics/model_sample.h"
 #include "launch/metrics/step_result.h"
+#include "launch/metrics/token_bytes.h"
 #include "launch/tokenizers/tokenizer.h"
 #include "launch/train/diagnosis/bad_reason.h"
 #include "launch/train/diagnosis/loaded_step.h"
@@ -185,8 +186,10 @@ class Trainer : private MicroBatchSource {
   std::vector<TrainPart> train_parts_;
   std::vector<std::shared_ptr<const ChoiceDataset>> choices_;
   std::vector<TokenBatches> choice_batches_;  // of each
-  bool has_eval_;
+  std::shared_ptr<const Dataset> eval_;       ///< may be null
+  std::vector<EvalDataset> eval_datasets_;
   std::shared_ptr<const Tokenizer> tokenizer_;  ///< may be null
+  TokenBytes token_bytes_;                      ///< known only with evaluation data
   std::optional<ChatFormat> chat_;
   PrefetchedBatches prefetched_;
   PrefetchedEvaluation eval_batches_;

@@ -302,6 +302,11 @@ TEST(ReportPanels, ExistForWhatWasLogged) {
       "\"eval_Q-1_acc_norm_stderr\":0.1}\n");
   EXPECT_EQ(ids_of({choices}), "eval_Q-1_acc ");
   EXPECT_EQ(panels_for({choices})[0].series.size(), 2u);
+  const RunRecord blend = metrics(
+      "{\"step\":1,\"eval_loss\":1,\"eval_loss/wiki\":1,\"eval_loss/a.b <c>\":2,"
+      "\"eval_bits_per_byte\":1,\"eval_bits_per_byte/wiki\":1}\n");
+  EXPECT_EQ(ids_of({blend}), "loss dataset_loss dataset_bits eval_bits_per_byte ");
+  EXPECT_EQ(panels_for({blend})[1].series[0].label, "a.b <c>");
   EXPECT_EQ(ids_of({metrics("{\"step\":1,\"eval_loss\":1,\"eval_token_loss\":1}\n")}), "loss ");
   EXPECT_EQ(ids_of({metrics("{\"step\":1,\"loss\":3,\"token_loss\":1,\"document_loss\":2}\n")}),
             "loss losses ");
