@@ -175,6 +175,14 @@ void MetricsLog::samples(int64_t step, const std::vector<ModelSample>& samples) 
   samples_.value().append(lines);
 }
 
+void MetricsLog::histogram(int64_t step, const std::string& tag, const ValueHistogram& histogram) {
+  if (tensorboard_) tensorboard_->histogram(step, tag, histogram);
+}
+
+void MetricsLog::picture(int64_t step, const Picture& picture) {
+  if (tensorboard_) tensorboard_->picture(step, picture);
+}
+
 void MetricsLog::write(const Json& line) {
   file_.append(line.dump() + "\n");
   if (tensorboard_) tensorboard_->numbers(line);

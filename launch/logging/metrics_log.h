@@ -59,6 +59,9 @@ class MetricsLog {
   void evaluation(int64_t step, const Evaluation& found);
   void saved(const SavedCheckpoint& saved);
   void samples(int64_t step, const std::vector<ModelSample>& samples);
+  // For TensorBoard alone.
+  void histogram(int64_t step, const std::string& tag, const ValueHistogram& histogram);
+  void picture(int64_t step, const Picture& picture);
 
   /// Why the last lines could not be written, or nullopt. Tries again.
   std::optional<std::string> problem();

@@ -23,6 +23,7 @@
 #include "launch/train/diagnosis/step_diagnosis.h"
 #include "launch/train/evaluation_pass.h"
 #include "launch/train/memory/gpu_memory_check.h"
+#include "launch/train/model_of_run.h"
 #include "launch/train/optimizer/lr_schedule.h"
 #include "launch/train/optimizer/optimizer_groups.h"
 #include "launch/train/product_tuning.h"
@@ -81,26 +82,6 @@ std::vector<double> norms_in(const Json& extra) {
   }
   return norms;
 }
-
-/// The model of a run between two steps, which writes texts in the memory of steps: the plan has
-/// run the same passes.
-class ModelOfRun final : public GenerationModel {
- public:
-  ModelOfRun(Model& model, Communicator& tp, Arena& arena)
-      : model_(model), tp_(tp), arena_(arena) {}
-
-  Model& model() const override { return model_; }
-  Communicator& tp() const override { return tp_; }
-  Arena& reserve(const Passes& /*largest*/) override {
-    arena_.reset();
-    return arena_;
-  }
-
- private:
-  Model& model_;
-  Communicator& tp_;
-  Arena& arena_;
-};
 
 int64_t skipped_steps_in(const StepRecord& record) {
   return static_cast<int64_t>(record.skipped_steps().span<double>()[0]);
@@ -381,11 +362,27 @@ Evaluation Trainer::evaluate() {
   return found;
 }
 
+std::vector<ParameterHistograms> Trainer::histograms() {
+  require_finite_steps();
+  return parameter_histograms(store_, groups_);
+}
+
+void Trainer::ask(const AskModel& question) {
+  require(eval_ != nullptr && tokenizer_ != nullptr,
+          "a question about held-out text needs evaluation data and a tokenizer");
+  require_finite_steps();
+  train_step_->round_values(steps_done_);
+  Sample sample;
+  all_or_none(groups_.world, [&] { eval_->fill(/*sample=*/0, /*epoch=*/0, sample); });
+  ModelOfRun model(config_, *model_, *groups_.tp, arena_);
+  question(model, *tokenizer_, sample);
+}
+
 std::vector<ModelSample> Trainer::write_samples() {
   require(sample_writer_.has_value(), "there is no prompt: set eval.prompts");
   require_finite_steps();
   train_step_->round_values(steps_done_);
-  ModelOfRun model(*model_, *groups_.tp, arena_);
+  ModelOfRun model(config_, *model_, *groups_.tp, arena_);
   return sample_writer_->write(model, groups_, steps_done_);
 }
 

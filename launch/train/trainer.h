@@ -18,6 +18,7 @@
 #include "launch/data/loading/prefetched_evaluation.h"
 #include "launch/data/loading/token_batches.h"
 #include "launch/data/training_data.h"
+#include "launch/generation/queried_model.h"
 #include "launch/metrics/evaluation.h"
 #include "launch/metrics/model_sample.h"
 #include "launch/metrics/step_result.h"
@@ -25,6 +26,7 @@
 #include "launch/tokenizers/tokenizer.h"
 #include "launch/train/diagnosis/bad_reason.h"
 #include "launch/train/diagnosis/loaded_step.h"
+#include "launch/train/diagnosis/parameter_histograms.h"
 #include "launch/train/memory/memory_plan.h"
 #include "launch/train/micro_steps.h"
 #include "launch/train/replica_check.h"
@@ -101,6 +103,15 @@ class Trainer : private MicroBatchSource {
   /// Writes a text for each of eval.prompts, of which there must be one, with the current weights
   /// (SampleWriter). Changes nothing of the training. Throws like result().
   std::vector<ModelSample> write_samples();
+
+  /// Calls `question` with the model, its current weights, and the first sample of the evaluation
+  /// data, which there must be. Changes nothing of the training. Throws like result().
+  using AskModel =
+      std::function<void(QueriedModel& model, const Tokenizer& tokenizer, const Sample& sample)>;
+  void ask(const AskModel& question);
+
+  /// Of all parameters, with the gradients of the last step. Throws like result().
+  std::vector<ParameterHistograms> histograms();
 
   /// From now on, saves keep the checkpoint of this step besides the newest ones.
   void keep_checkpoint(std::optional<int64_t> step) { best_step_ = step; }

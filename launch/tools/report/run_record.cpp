@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <set>
 
@@ -369,6 +370,19 @@ void read_samples(std::istream& lines, RunRecord& record) {
   reader.finish();
 }
 
+void read_attention(std::istream& file, RunRecord& record) {
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  try {
+    const Json json = parse_json(text, "attention.json");
+    RunAttention attention;
+    attention.step = integer_at(json, "step").value_or(0);
+    attention.report = attention_report_of(json, "attention.json");
+    record.attention = std::move(attention);
+  } catch (const Error& error) {
+    record.problems.emplace_back(error.what());
+  }
+}
+
 void read_keys(std::string_view name, std::string_view yaml, RunRecord& record) {
   try {
     const ConfigValue root = read_yaml({std::string(name), std::string(yaml)});
@@ -412,6 +426,7 @@ RunRecord read_run(const fs::path& folder) {
   };
   read_if_there("supervise.jsonl", read_journal);
   read_if_there("samples.jsonl", read_samples);
+  read_if_there("attention.json", read_attention);
   try {
     const SourceText source = read_config_file(folder / "config.yaml");
     record.config_text = source.text;

@@ -52,6 +52,15 @@ TEST(ConfigValidate, NcclNeedsGpus) {
   EXPECT_NO_THROW(validate(config_with({"parallel.backend=mpi", "run.device=cpu"}), 1));
 }
 
+TEST(ConfigValidate, LogsOnlyWhatThereIs) {
+  EXPECT_THAT(validate_error({"log.histogram_interval=5"}, 1),
+              HasSubstr("log.histogram_interval is 5, but log.tensorboard is false"));
+  EXPECT_NO_THROW(validate(config_with({"log.histogram_interval=5", "log.tensorboard=true"}), 1));
+  EXPECT_THAT(validate_error({"log.attention_interval=5"}, 1),
+              HasSubstr("log.attention_interval is 5, but there is no held-out text"));
+  EXPECT_NO_THROW(validate(config_with({"log.attention_interval=5", "data.eval_fraction=0.1"}), 1));
+}
+
 TEST(ConfigValidate, StochasticRoundingNeedsBf16) {
   EXPECT_EQ(validate_error({"optimizer.stochastic_rounding=true"}, 1),
             "optimizer.stochastic_rounding is true, but run.precision is fp32, in which AdamW "

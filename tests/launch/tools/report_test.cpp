@@ -430,6 +430,33 @@ TEST(ReportPage, ShowsSamplesAsText) {
   EXPECT_THAT(both, Not(HasSubstr("<div class=\"samples\" data-run=\"0\">")));
 }
 
+TEST(ReportPage, ShowsMapsOfHeads) {
+  RunRecord run = small_run();
+  Json json = to_json(test::causal_report({"<b>", "c"}, 2, 1));
+  json["step"] = 15;
+  std::istringstream file(json.dump());
+  read_attention(file, run);
+  ASSERT_THAT(run.problems, IsEmpty());
+  const std::string page = to_html({run}, {.written = "now", .reload_seconds = {}});
+  EXPECT_THAT(page, AllOf(HasSubstr("<h2>Attention</h2>"), HasSubstr("<summary>step 15<"),
+                          HasSubstr("layer 1, head 0</figcaption><svg class=\"map\""),
+                          HasSubstr("img-src data:"), HasSubstr("&lt;b&gt;")));
+  EXPECT_EQ(count(page, "<b></text>"), 0u);
+  EXPECT_EQ(count(page, "href=\"#attention-0-0-0-i"), 2u);
+  for (const std::string damaged : {"[1]", "{", "{\"step\":1}"}) {
+    std::istringstream text(damaged);
+    RunRecord other = small_run();
+    read_attention(text, other);
+    EXPECT_EQ(other.problems.size(), 1u) << damaged;
+    EXPECT_FALSE(other.attention.has_value());
+  }
+  // A weight of a hidden key.
+  json["sequences"][0]["heads"][0]["weights"][0][1] = 0.5;
+  std::istringstream wrong(json.dump());
+  read_attention(wrong, run);
+  EXPECT_THAT(run.problems, ElementsAre(HasSubstr("is hidden from query 0, but has a weight")));
+}
+
 TEST(ReportPage, LoadsNothing) {
   const std::string page = to_html({small_run()}, {.written = "now", .reload_seconds = {}});
   EXPECT_THAT(page, HasSubstr("content=\"default-src 'none'; style-src 'unsafe-inline'; "
