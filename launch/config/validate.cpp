@@ -253,6 +253,20 @@ void check_log(const RunConfig& config) {
           "log.attention_interval is {}, but there is no held-out text to look at: set data.eval "
           "or data.eval_fraction, or attention_interval to 0",
           log.attention_interval);
+  if (log.noise_scale_interval == 0) return;
+  require(config.model.head != Head::embedding,
+          "log.noise_scale_interval is {}, but model.head is embedding, whose loss compares all "
+          "samples of a step and is no mean of theirs: set it to 0",
+          log.noise_scale_interval);
+  const bool is_known = !config.automatic.contains("batch.micro");
+  const int64_t micro = is_known ? config.batch.micro : 1;
+  require(micro < config.batch.global,
+          "log.noise_scale_interval is {}, but a step has a single micro-batch: batch.global is "
+          "{}{}. The noise scale is estimated from the gradients of one micro-batch and of all, so "
+          "choose a larger batch.global{}, or set it to 0",
+          log.noise_scale_interval, config.batch.global,
+          is_known ? fmt::format(" and batch.micro is {}", micro) : "",
+          is_known && micro > 1 ? ", or a smaller batch.micro" : "");
 }
 
 void check_backend(const RunConfig& config) {

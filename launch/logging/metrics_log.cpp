@@ -84,6 +84,7 @@ void MetricsLog::step(const StepResult& result, int64_t run_tokens, const Speed&
   line["data_wait_seconds"] = speed.data_wait_seconds;
   line["model_flops_per_second"] = speed.flops;
   if (speed.mfu) line["mfu"] = *speed.mfu;
+  if (result.noise_scale) line["noise_scale"] = *result.noise_scale;
   if (result.skipped_steps > 0) line["skipped_steps"] = result.skipped_steps;
   if (slowest) {
     line["slowest_rank"] = slowest->rank;

@@ -18,7 +18,8 @@ namespace tessera {
 /// Steps: step, loss, grad_norm, lr, tokens (of the run so far, without padding),
 /// tokens_per_second, padded_tokens_per_second, step_ms, data_wait_seconds (since the previous
 /// line, for the slowest rank of each step), model_flops_per_second (all ranks), mfu if the GPU's
-/// peak is known, token_loss and document_loss if a step has both, and, with several CPU ranks,
+/// peak is known, token_loss and document_loss if a step has both, noise_scale (see NoiseScale) if
+/// it is measured, and, with several CPU ranks,
 /// slowest_rank, slowest_rank_steps and slowest_rank_share (see SlowestRank).
 ///
 /// Evaluations: step, eval_loss and the fields of Evaluation; of each dataset NAME of a blend,

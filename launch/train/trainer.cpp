@@ -67,6 +67,9 @@ constexpr const char* kRollbacksKey = "rollbacks";
 /// Norms that later ones are compared with.
 constexpr const char* kNormsKey = "gradient_norms";
 
+/// The averages of the gradient noise scale.
+constexpr const char* kNoiseScaleKey = "noise_scale";
+
 /// A count in the extra data; 0 if it has none, as after an import.
 int64_t count_in(const Json& extra, const char* key) {
   const bool counted = extra.contains(key) && extra[key].is_number_integer();
@@ -133,6 +136,7 @@ void Trainer::initialize() {
   store_.initialize(static_cast<uint64_t>(config_.run.seed));
   start_at(0, 0, 0, {});
   rollbacks_ = 0;
+  noise_scale_ = {};
 }
 
 void Trainer::restore(Checkpoint& checkpoint) {
@@ -158,6 +162,7 @@ void Trainer::restore_at(Checkpoint& checkpoint, int64_t samples) {
   load_training_state(checkpoint, store_);
   start_at(checkpoint.manifest().step, samples, count_in(extra, kTokensKey), before);
   rollbacks_ = count_in(extra, kRollbacksKey);
+  noise_scale_.restore(extra.value(kNoiseScaleKey, Json()));
 }
 
 std::string Trainer::start_from(Checkpoint& checkpoint) {
@@ -222,6 +227,9 @@ void Trainer::step() {
   since_result_.data_wait_seconds += loaded.wait_seconds;
   const int64_t interval = config_.train.check_replicas_interval;
   if (interval > 0 && steps_done_ % interval == 0) replica_check_->run(steps_done_);
+  if (train_step_->measures_noise(steps_done_ - 1) && !bad_reason()) {
+    noise_scale_.add(train_step_->gradient_squares());
+  }
 }
 
 TargetCounts Trainer::load() {
@@ -311,6 +319,7 @@ StepResult Trainer::local_result() {
   result.seconds = elapsed.count();
   result.data_wait_seconds = since_result_.data_wait_seconds;
   result.skipped_steps = skipped_steps_in(record);
+  result.noise_scale = noise_scale_.value();
   result.note = take_note();
   add_skipped_steps(record, result);
   since_result_ = {};
@@ -426,6 +435,7 @@ SaveRequest Trainer::save_request(const SaveObserver& observer) {
   if (config_.train.max_skipped_steps > 0) request.extra[kSkippedKey] = clip.skipped_steps;
   if (rollbacks_ > 0) request.extra[kRollbacksKey] = rollbacks_;
   if (!clip.norms.empty()) request.extra[kNormsKey] = clip.norms;
+  if (config_.log.noise_scale_interval > 0) request.extra[kNoiseScaleKey] = noise_scale_.state();
   if (batch_shape(1, config_).hides_targets) request.extra[kHidesTargetsKey] = true;
   if (config_.data.labels) request.extra[kLabelsKey] = *config_.data.labels;
   if (chat_) request.extra[kChatTemplateKey] = to_string(*chat_);

@@ -21,6 +21,7 @@
 #include "launch/generation/queried_model.h"
 #include "launch/metrics/evaluation.h"
 #include "launch/metrics/model_sample.h"
+#include "launch/metrics/noise_scale.h"
 #include "launch/metrics/step_result.h"
 #include "launch/metrics/token_bytes.h"
 #include "launch/tokenizers/tokenizer.h"
@@ -74,6 +75,7 @@ class Trainer : private MicroBatchSource {
   /// norm is a spike, this step changes no weight. If train.max_skipped_steps allows no more of
   /// these, later ones do not either, and the next result(), evaluate() or save() throws.
   /// Steps that train.check_replicas_interval divides end with a ReplicaCheck, and saves have one.
+  /// Those that log.noise_scale_interval divides wait for the device.
   void step();
 
   /// Returns the work since the last result, which must be at least one step. Waits for the device.
@@ -209,6 +211,7 @@ class Trainer : private MicroBatchSource {
   std::unique_ptr<TrainStep> train_step_;
   TargetCounts counts_;  // of the current step
   SinceResult since_result_;
+  NoiseScale noise_scale_;
   bool said_no_targets_ = false;
   int64_t said_skipped_ = 0;       // steps, on this rank
   int64_t described_skipped_ = 0;  // steps, on all ranks alike

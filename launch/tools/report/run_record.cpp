@@ -33,6 +33,7 @@ constexpr std::string_view kKeys[] = {
     "document_loss",
     "lr",
     "grad_norm",
+    "noise_scale",
     "tokens",
     "tokens_per_second",
     "model_flops_per_second",

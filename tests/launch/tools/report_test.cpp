@@ -307,6 +307,7 @@ TEST(ReportPanels, ExistForWhatWasLogged) {
       "\"eval_bits_per_byte\":1,\"eval_bits_per_byte/wiki\":1}\n");
   EXPECT_EQ(ids_of({blend}), "loss dataset_loss dataset_bits eval_bits_per_byte ");
   EXPECT_EQ(panels_for({blend})[1].series[0].label, "a.b <c>");
+  EXPECT_EQ(ids_of({metrics("{\"step\":1,\"noise_scale\":40}\n")}), "noise_scale ");
   EXPECT_EQ(ids_of({metrics("{\"step\":1,\"eval_loss\":1,\"eval_token_loss\":1}\n")}), "loss ");
   EXPECT_EQ(ids_of({metrics("{\"step\":1,\"loss\":3,\"token_loss\":1,\"document_loss\":2}\n")}),
             "loss losses ");
