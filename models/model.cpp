@@ -139,11 +139,11 @@ void Model::backward(const StepContext& ctx, const Tensor& dx) {
 }
 
 void Model::evaluate(const StepContext& outer, const TokenBatch& batch, const LossSums& sums,
-                     Tensor predictions) {
+                     Tensor predictions, const TargetLosses& losses) {
   const StepContext ctx = context_for(outer, batch);
   const Tensor x = hidden_states(ctx, batch);
-  if (language_head_) language_head_->loss(ctx, x, batch, sums);
-  if (label_head_) label_head_->loss(ctx, x, batch, sums, predictions);
+  if (language_head_) language_head_->loss(ctx, x, batch, sums, losses.tokens);
+  if (label_head_) label_head_->loss(ctx, x, batch, sums, predictions, losses);
   if (embedding_head_) copy(embedding_head_->forward(ctx, x, batch, 1.0f), predictions);
 }
 

@@ -47,9 +47,9 @@ class Model {
   /// and the model has a label head, sets it to the most likely label of each document, (S) int32,
   /// or of each token with a target, (M) int32; with ModelTraits::label_width, to the logits, (S,
   /// K) fp32. Of an embedding head, sets them to the embeddings of length 1, (S, C) fp32, and adds
-  /// no loss.
+  /// no loss. Also writes `losses`.
   void evaluate(const StepContext& ctx, const TokenBatch& batch, const LossSums& sums,
-                Tensor predictions);
+                Tensor predictions, const TargetLosses& losses = {});
 
   /// For an embedding head: runs forward and returns the embeddings of the documents, of this
   /// length, (S, C) fp32 in ctx.arena, the same on every tensor rank.

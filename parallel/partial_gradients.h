@@ -9,6 +9,9 @@
 
 namespace tessera {
 
+/// Whether each tensor rank has a part of a parameter's gradient (GradientSum).
+bool is_partial_gradient(const Parameter& parameter, bool sequence_parallel);
+
 /// Sums over the tensor ranks the gradients of which each has a part (GradientSum): always those of
 /// parameters that see only the local heads, the weights of QK norm; with sequence parallelism also
 /// those that see only the local rows: norms, biases after row-parallel layers, and position and

@@ -5,10 +5,28 @@
 #include "launch/cli/support/command_line.h"
 #include "launch/cli/support/process.h"
 #include "launch/support/exit_codes.h"
+#include "launch/tools/attention/run_attention.h"
+#include "launch/tools/report/report.h"
 #include "launch/train/run_training.h"
 #include "launch/train/start/stop_signal.h"
 
 namespace tessera {
+namespace {
+
+RunHooks make_hooks() {
+  constexpr int64_t kReloadSeconds = 30;
+  RunHooks hooks;
+  // One writer for all pages keeps the memory plan of the first.
+  hooks.write_report = [writer = std::shared_ptr<ReportWriter>()](const std::filesystem::path& run,
+                                                                  bool goes_on) mutable {
+    if (!writer) writer = std::make_shared<ReportWriter>(ReportOptions{{run}, "", kReloadSeconds});
+    writer->write(goes_on);
+  };
+  hooks.look_at_attention = attention_of_run;
+  return hooks;
+}
+
+}  // namespace
 
 void add_train_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<TrainOptions>();
@@ -29,9 +47,9 @@ void add_train_command(CLI::App& app, int& exit_code) {
   command->footer(exit_codes_text());
   command->callback([command, options, &exit_code] {
     receive_stop_signals();
-    exit_code =
-        run_to_exit_code(command_line_of(*command, {"config", "--set"}),
-                         [&](Communicator& world) { return run_training(*options, world); });
+    exit_code = run_to_exit_code(
+        command_line_of(*command, {"config", "--set"}),
+        [&](Communicator& world) { return run_training(*options, world, make_hooks()); });
   });
 }
 

@@ -165,6 +165,10 @@ struct LogSection {
   int64_t timeline_steps = 0;  ///< 0 is none
   int64_t timeline_skip = 2;   ///< steps of this start before them
   bool tensorboard = false;
+  int64_t report_interval = 0;  ///< in steps; 0 is never, as for those below
+  int64_t histogram_interval = 0;
+  int64_t attention_interval = 0;
+  int64_t noise_scale_interval = 0;
 
   bool operator==(const LogSection&) const = default;
 };

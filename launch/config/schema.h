@@ -732,6 +732,23 @@ void describe(Section& log, auto& field) {
   field("tensorboard", log.tensorboard, TrueOrFalse{},
         "Whether TensorBoard gets the numbers of `metrics.jsonl`, the texts of `eval.prompts` and "
         "the configuration too, in `run.dir`/`tensorboard/`.");
+  field("report_interval", log.report_interval, IntegerIn{0, kMaxSteps},
+        "Steps between pages of charts that the first rank writes to `run.dir`/`report.html`, as "
+        "`tessera report` does, and after the run; 0 is never. The page loads itself again while "
+        "the run is alive. Other ranks wait for it.");
+  field("histogram_interval", log.histogram_interval, IntegerIn{0, kMaxSteps},
+        "Steps between histograms of each parameter's weights and gradients in TensorBoard; 0 is "
+        "never. Needs `tensorboard`. Such a step copies both to the host.");
+  field("attention_interval", log.attention_interval, IntegerIn{0, kMaxSteps},
+        "Steps between pictures of what the first heads of the first two layers attend to in the "
+        "first held-out text: in TensorBoard, and on the page of `tessera report`; 0 is never. "
+        "Needs evaluation data. An error for images.");
+  field("noise_scale_interval", log.noise_scale_interval, IntegerIn{0, kMaxSteps},
+        "Steps between measurements of the gradient noise scale (McCandlish et al., 2018), the "
+        "batch size beyond which larger batches help little, in samples; 0 is never. A measurement "
+        "reads the gradients of the first micro-batch once more and waits for the device. With one "
+        "micro-batch per data rank, its sum of gradients does not overlap with the backward pass. "
+        "An error with a single micro-batch in all, or `model.head: embedding`.");
   field("timeline_steps", log.timeline_steps, IntegerIn{0, 1000},
         "Number of steps that each CPU rank records in `run.dir`/`timeline/`: layers, ops and "
         "collectives over time, for chrome://tracing or ui.perfetto.dev. 0 records none. An error "

@@ -253,6 +253,36 @@ void check_bad_steps(const RunConfig& config) {
                   "train.spike_window", "train.spike_factor is 0");
 }
 
+void check_log(const RunConfig& config) {
+  const LogSection& log = config.log;
+  require(log.histogram_interval == 0 || log.tensorboard,
+          "log.histogram_interval is {}, but log.tensorboard is false, and histograms are for "
+          "TensorBoard: set tensorboard to true, or histogram_interval to 0",
+          log.histogram_interval);
+  require(log.attention_interval == 0 || !config.model.has_images(),
+          "log.attention_interval is {}, but the model sees images, and pictures are of texts: set "
+          "it to 0, and use `tessera attention --image`",
+          log.attention_interval);
+  require(log.attention_interval == 0 || config.data.eval || config.data.eval_fraction > 0.0,
+          "log.attention_interval is {}, but there is no held-out text to look at: set data.eval "
+          "or data.eval_fraction, or attention_interval to 0",
+          log.attention_interval);
+  if (log.noise_scale_interval == 0) return;
+  require(config.model.head != Head::embedding,
+          "log.noise_scale_interval is {}, but model.head is embedding, whose loss compares all "
+          "samples of a step and is no mean of theirs: set it to 0",
+          log.noise_scale_interval);
+  const bool is_known = !config.automatic.contains("batch.micro");
+  const int64_t micro = is_known ? config.batch.micro : 1;
+  require(micro < config.batch.global,
+          "log.noise_scale_interval is {}, but a step has a single micro-batch: batch.global is "
+          "{}{}. The noise scale is estimated from the gradients of one micro-batch and of all, so "
+          "choose a larger batch.global{}, or set it to 0",
+          log.noise_scale_interval, config.batch.global,
+          is_known ? fmt::format(" and batch.micro is {}", micro) : "",
+          is_known && micro > 1 ? ", or a smaller batch.micro" : "");
+}
+
 void check_backend(const RunConfig& config) {
   require(config.parallel.backend != Backend::nccl || config.run.device != DeviceChoice::cpu,
           "parallel.backend is nccl, but run.device is cpu: NCCL connects GPUs, so choose auto or "
@@ -324,6 +354,7 @@ void validate(const RunConfig& config, int world_size) {
   check_optimizer(config.optimizer);
   check_schedule(config);
   check_bad_steps(config);
+  check_log(config);
   check_backend(config);
   check_precision(config);
   check_cudnn_dropout(config);

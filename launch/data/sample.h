@@ -21,6 +21,7 @@ struct Sample {
   /// Of an encoder–decoder: the sources of its documents, and the length of each.
   std::vector<int32_t> source_tokens = {};
   std::vector<int32_t> source_lengths = {};
+  int32_t dataset = 0;  ///< of a blend, from 0: the one that the sample is from
 
   /// Clears all parts and keeps their memory.
   void clear() {
@@ -33,6 +34,7 @@ struct Sample {
     label_values.clear();
     source_tokens.clear();
     source_lengths.clear();
+    dataset = 0;
   }
 };
 

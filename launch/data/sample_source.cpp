@@ -99,6 +99,11 @@ class TokenSource : public SampleSource {
 
   int64_t size() const override { return tokens_->num_tokens(); }
   std::string identity() const override { return tokens_->identity(); }
+  double bytes_per_token() const override {
+    const std::optional<DatasetMetadata> metadata = read_metadata(*tokens_);
+    if (!metadata || metadata->tokens == 0) return 0.0;
+    return static_cast<double>(metadata->bytes) / static_cast<double>(metadata->tokens);
+  }
 
  protected:
   DataSection data_;

@@ -27,6 +27,9 @@ class SampleSource {
   /// The number of tokens, texts or images.
   virtual int64_t size() const = 0;
 
+  /// Mean bytes of text per token, from the dataset's metadata; 0 if it has none.
+  virtual double bytes_per_token() const { return 0.0; }
+
   /// What surrounds messages, if that is what it has.
   virtual std::optional<ChatFormat> chat() const { return std::nullopt; }
 

@@ -135,6 +135,18 @@ class DataOpener {
     }
   }
 
+  /// The datasets of a part that was opened, in the order of Sample::dataset.
+  std::vector<EvalDataset> datasets(DataPart part) const {
+    const DataSection& data = config_.data;
+    const DataBlend& blend = part == DataPart::eval && data.eval ? *data.eval : data.train;
+    const std::vector<std::string> names = dataset_names(blend);
+    std::vector<EvalDataset> found;
+    for (size_t i = 0; i < names.size(); ++i) {
+      found.push_back({names[i], sources_.at(blend.parts[i].path)->bytes_per_token()});
+    }
+    return found;
+  }
+
   /// The parts of the training data, if that was opened.
   std::vector<TrainPart> take_train_parts() { return std::move(train_parts_); }
 
@@ -234,7 +246,10 @@ TrainingData open_training_data(const RunConfig& config,
   DataOpener opener(config, data.tokenizer, DataFor::training);
   with_exit_code(ExitCode::data, [&] {
     data.train = opener.open(DataPart::train);
-    if (has_part(config.data, DataPart::eval)) data.eval = opener.open(DataPart::eval);
+    if (has_part(config.data, DataPart::eval)) {
+      data.eval = opener.open(DataPart::eval);
+      data.eval_datasets = opener.datasets(DataPart::eval);
+    }
     if (has_part(config.data, DataPart::test)) opener.open(DataPart::test);
     data.choices = open_choices(config.eval.multiple_choice, *data.tokenizer, config.model);
   });
@@ -261,7 +276,7 @@ OpenedPart open_part(RunConfig config, std::shared_ptr<const Tokenizer> tokenize
   config.data.tokenizer.clear();  // a checkpoint's tokenizer has no specification
   DataOpener opener(config, with_special_tokens(config, std::move(tokenizer)), DataFor::evaluation);
   std::shared_ptr<const Dataset> samples = opener.open(part);
-  return {std::move(samples), opener.take_notes()};
+  return {std::move(samples), opener.datasets(part), opener.take_notes()};
 }
 
 }  // namespace tessera

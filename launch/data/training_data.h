@@ -7,6 +7,7 @@
 
 #include "launch/config/run_config.h"
 #include "launch/data/datasets/choice_dataset.h"
+#include "launch/data/eval_datasets.h"
 #include "launch/data/sample.h"
 #include "launch/data/sampling/data_split.h"
 #include "launch/data/train_parts.h"
@@ -24,6 +25,8 @@ struct TrainingData {
   /// What surrounds the messages of the training data, if it has any.
   std::optional<ChatFormat> chat = {};
   std::vector<TrainPart> train_parts = {};  ///< the parts of `train`, in order
+  /// The datasets of `eval`, in the order of Sample::dataset; empty without `eval`.
+  std::vector<EvalDataset> eval_datasets = {};
   /// The files of eval.multiple_choice.
   std::vector<std::shared_ptr<const ChoiceDataset>> choices = {};
   /// Distinguishes this data from other data at the same paths: one value for each dataset, and the
@@ -44,7 +47,8 @@ TrainingData open_training_data(const RunConfig& config,
 /// A part of the data of a config.
 struct OpenedPart {
   std::shared_ptr<const Dataset> samples;
-  std::vector<std::string> notes = {};  ///< see TrainingData::notes
+  std::vector<EvalDataset> datasets = {};  ///< in the order of Sample::dataset
+  std::vector<std::string> notes = {};     ///< see TrainingData::notes
 };
 
 /// Opens one part as a run of this config would, with the same masks. `eval` is data.eval or the

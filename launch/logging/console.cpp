@@ -46,13 +46,14 @@ void Console::step(const StepResult& result, const Speed& speed, double seconds_
   const bool padded = result.tokens != result.padded_tokens;
   const bool waits = speed.data_wait_seconds > kShownDataWait * speed.seconds;
   line(fmt::format(
-      "step {:>{}}/{}  loss {:.4f}  grad norm {:.3f}  lr {:.2e}  {:.0f} tokens/s{}{}{}  {} left",
+      "step {:>{}}/{}  loss {:.4f}  grad norm {:.3f}  lr {:.2e}  {:.0f} tokens/s{}{}{}{}  {} left",
       result.step, std::to_string(total_steps_).size(), total_steps_, result.loss(),
       result.grad_norm, result.lr, speed.tokens,
       padded ? fmt::format(" ({:.0f} with padding)", speed.padded_tokens) : "",
       speed.mfu ? fmt::format("  MFU {:.1f}%", 100.0 * *speed.mfu) : "",
       waits ? fmt::format("  data wait {:.1f}%", 100.0 * speed.data_wait_seconds / speed.seconds)
             : "",
+      result.noise_scale ? fmt::format("  noise scale {:.4g}", *result.noise_scale) : "",
       human_duration(seconds_left)));
 }
 
@@ -66,7 +67,9 @@ void Console::saved(const SavedCheckpoint& saved) {
 }
 
 void Console::evaluation(int64_t step, const Evaluation& found) {
-  line(fmt::format("step {}  eval {}", step, describe(found)));
+  const std::string datasets = describe_datasets(found);
+  line(fmt::format("step {}  eval {}{}{}", step, describe(found), datasets.empty() ? "" : "  ",
+                   datasets));
 }
 
 void Console::samples(int64_t step, const std::vector<ModelSample>& samples) {

@@ -84,6 +84,7 @@ void MetricsLog::step(const StepResult& result, int64_t run_tokens, const Speed&
   line["data_wait_seconds"] = speed.data_wait_seconds;
   line["model_flops_per_second"] = speed.flops;
   if (speed.mfu) line["mfu"] = *speed.mfu;
+  if (result.noise_scale) line["noise_scale"] = *result.noise_scale;
   if (result.skipped_steps > 0) line["skipped_steps"] = result.skipped_steps;
   if (slowest) {
     line["slowest_rank"] = slowest->rank;
@@ -140,6 +141,11 @@ void MetricsLog::evaluation(int64_t step, const Evaluation& found) {
     line["eval_f1"] = found.f1;
     line["eval_macro_f1"] = found.macro_f1();
   }
+  if (found.bits_per_byte) line["eval_bits_per_byte"] = *found.bits_per_byte;
+  for (const DatasetLosses& dataset : found.datasets) {
+    line["eval_loss/" + dataset.name] = dataset.losses.total();
+    if (dataset.bits_per_byte) line["eval_bits_per_byte/" + dataset.name] = *dataset.bits_per_byte;
+  }
   for (const ChoiceScores& scores : found.choices) {
     const std::string acc = fmt::format("eval_{}_acc", scores.name);
     line[acc] = scores.acc.value;
@@ -168,6 +174,14 @@ void MetricsLog::samples(int64_t step, const std::vector<ModelSample>& samples) 
         fmt::format("Prompt:\n\n{}\nText:\n\n{}", code_block(prompt), code_block(text)));
   }
   samples_.value().append(lines);
+}
+
+void MetricsLog::histogram(int64_t step, const std::string& tag, const ValueHistogram& histogram) {
+  if (tensorboard_) tensorboard_->histogram(step, tag, histogram);
+}
+
+void MetricsLog::picture(int64_t step, const Picture& picture) {
+  if (tensorboard_) tensorboard_->picture(step, picture);
 }
 
 void MetricsLog::write(const Json& line) {

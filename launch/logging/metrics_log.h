@@ -18,11 +18,13 @@ namespace tessera {
 /// Steps: step, loss, grad_norm, lr, tokens (of the run so far, without padding),
 /// tokens_per_second, padded_tokens_per_second, step_ms, data_wait_seconds (since the previous
 /// line, for the slowest rank of each step), model_flops_per_second (all ranks), mfu if the GPU's
-/// peak is known, token_loss and document_loss if a step has both, and, with several CPU ranks,
+/// peak is known, token_loss and document_loss if a step has both, noise_scale (see NoiseScale) if
+/// it is measured, and, with several CPU ranks,
 /// slowest_rank, slowest_rank_steps and slowest_rank_share (see SlowestRank).
 ///
-/// Evaluations: step, eval_loss and the fields of Evaluation; of each file of questions NAME,
-/// eval_NAME_acc, eval_NAME_acc_stderr, eval_NAME_acc_norm and eval_NAME_acc_norm_stderr.
+/// Evaluations: step, eval_loss and the fields of Evaluation; of each dataset NAME of a blend,
+/// eval_loss/NAME and eval_bits_per_byte/NAME; of each file of questions NAME, eval_NAME_acc,
+/// eval_NAME_acc_stderr, eval_NAME_acc_norm and eval_NAME_acc_norm_stderr.
 ///
 /// Checkpoints: step, save_seconds (how long training waited) and save_background_seconds (work in
 /// the background). They may follow lines of later steps.
@@ -58,6 +60,9 @@ class MetricsLog {
   void evaluation(int64_t step, const Evaluation& found);
   void saved(const SavedCheckpoint& saved);
   void samples(int64_t step, const std::vector<ModelSample>& samples);
+  // For TensorBoard alone.
+  void histogram(int64_t step, const std::string& tag, const ValueHistogram& histogram);
+  void picture(int64_t step, const Picture& picture);
 
   /// Why the last lines could not be written, or nullopt. Tries again.
   std::optional<std::string> problem();

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <protozero/pbf_writer.hpp>
+#include <vector>
 
 #include "launch/support/files/checksum.h"
 #include "launch/support/files/folders.h"
@@ -88,6 +89,28 @@ void add_number(pbf_writer& summary, const std::string& tag, const nlohmann::jso
   value.add_float(2, number.get<float>());
 }
 
+/// The buckets of a HistogramProto: those with values, each after one without if there is a gap
+/// before it, from where the gap's ends.
+struct ShownBuckets {
+  std::vector<double> ends, counts;
+
+  explicit ShownBuckets(const ValueHistogram& histogram) {
+    int64_t shown = -1;
+    for (int64_t i = 0; i < ValueHistogram::kBuckets; ++i) {
+      const int64_t count = histogram.counts[static_cast<size_t>(i)];
+      if (count == 0) continue;
+      if (i > shown + 1) add(i - 1, 0);
+      add(shown = i, count);
+    }
+  }
+
+ private:
+  void add(int64_t bucket, int64_t count) {
+    ends.push_back(ValueHistogram::end_of(bucket));
+    counts.push_back(static_cast<double>(count));
+  }
+};
+
 }  // namespace
 
 TensorBoardLog::TensorBoardLog(const std::filesystem::path& run_dir, int64_t steps_done)
@@ -111,6 +134,38 @@ void TensorBoardLog::text(int64_t step, std::string_view tag, std::string_view m
     }
     pbf_writer metadata(value, 9), plugin(metadata, 1);
     plugin.add_string(1, "text");
+  }));
+}
+
+void TensorBoardLog::histogram(int64_t step, std::string_view tag,
+                               const ValueHistogram& histogram) {
+  const int64_t total = histogram.total();
+  if (total == 0) return;
+  const ShownBuckets shown(histogram);
+  file_.append(event_at(step, [&](pbf_writer& event) {
+    pbf_writer summary(event, 5), value(summary, 1);
+    value.add_string(1, tag.data(), tag.size());
+    pbf_writer proto(value, 5);  // HistogramProto
+    proto.add_double(1, histogram.least);
+    proto.add_double(2, histogram.largest);
+    proto.add_double(3, static_cast<double>(total));
+    proto.add_double(4, histogram.sum);
+    proto.add_double(5, histogram.sum_squares);
+    proto.add_packed_double(6, shown.ends.begin(), shown.ends.end());
+    proto.add_packed_double(7, shown.counts.begin(), shown.counts.end());
+  }));
+}
+
+void TensorBoardLog::picture(int64_t step, const Picture& picture) {
+  file_.append(event_at(step, [&](pbf_writer& event) {
+    constexpr int kRgb = 3;
+    pbf_writer summary(event, 5), value(summary, 1);
+    value.add_string(1, picture.tag);
+    pbf_writer image(value, 4);  // Summary.Image
+    image.add_int32(1, static_cast<int32_t>(picture.height));
+    image.add_int32(2, static_cast<int32_t>(picture.width));
+    image.add_int32(3, kRgb);
+    image.add_bytes(4, picture.png);
   }));
 }
 

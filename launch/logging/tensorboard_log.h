@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "launch/metrics/picture.h"
+#include "launch/metrics/value_histogram.h"
 #include "launch/support/files/appended_file.h"
 
 namespace tessera {
@@ -22,6 +24,9 @@ class TensorBoardLog {
 
   /// Markdown, shown under `tag`.
   void text(int64_t step, std::string_view tag, std::string_view markdown);
+
+  void histogram(int64_t step, std::string_view tag, const ValueHistogram& histogram);
+  void picture(int64_t step, const Picture& picture);
 
   /// The numbers of a line of metrics.jsonl: `eval_loss` as eval/loss, `save_seconds` as
   /// checkpoint/save_seconds, `loss` as train/loss; those of a list as eval/f1/0 and so on.

@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "core/ops/cross_entropy.h"
+#include "launch/support/text/printable_text.h"
 #include "launch/support/text/terminal_text.h"
 #include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
@@ -211,6 +212,7 @@ std::string describe(const Evaluation& found) {
     text += fmt::format("  token accuracy {:.1f}% (always the most frequent: {:.1f}%)",
                         100.0 * found.token_accuracy, 100.0 * found.most_frequent_token);
   }
+  if (found.bits_per_byte) text += fmt::format("  bits per byte {:.4f}", *found.bits_per_byte);
   if (found.counts.document_targets > 0 && found.one_label) {
     text += fmt::format("  {} accuracy {:.1f}%", found.f1.empty() ? "next-sentence" : "label",
                         100.0 * found.document_accuracy);
@@ -223,6 +225,15 @@ std::string describe(const Evaluation& found) {
   }
   if (!found.f1.empty()) text += fmt::format("  macro F1 {:.3f}", found.macro_f1());
   for (const ChoiceScores& scores : found.choices) text += "  " + describe(scores);
+  return text;
+}
+
+std::string describe_datasets(const Evaluation& found) {
+  std::string text;
+  for (const DatasetLosses& dataset : found.datasets) {
+    text += fmt::format("{}{} {:.4f}", text.empty() ? "loss by dataset: " : ", ",
+                        printable(dataset.name), dataset.losses.total());
+  }
   return text;
 }
 

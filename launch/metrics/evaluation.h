@@ -50,6 +50,14 @@ struct Metric {
   double value = 0.0;
 };
 
+/// The losses of one dataset of an evaluation's blend, over all its targets.
+struct DatasetLosses {
+  std::string name;  ///< EvalDataset::name
+  Losses losses;
+  int64_t token_targets = 0, document_targets = 0;
+  std::optional<double> bits_per_byte = {};
+};
+
 /// The result of an evaluation.
 struct Evaluation {
   Losses losses;
@@ -66,7 +74,12 @@ struct Evaluation {
   /// (K, K) of the K classes, if each document has one: how many documents of a class (row) were
   /// predicted as each (column). Empty beyond kMostConfused classes.
   std::vector<int64_t> confusion;
-  std::vector<Metric> metrics;        ///< of label sets, numbers, entities and embeddings
+  std::vector<Metric> metrics;  ///< of label sets, numbers, entities and embeddings
+  /// Nats of the predicted tokens / (ln 2 × bytes of text that they stand for). nullopt unless the
+  /// model predicts text and these bytes are known.
+  std::optional<double> bits_per_byte;
+  /// Of a blend, those of its datasets that have targets; empty for an embedding head.
+  std::vector<DatasetLosses> datasets;
   std::vector<ChoiceScores> choices;  ///< of files of multiple-choice questions
 
   static constexpr int64_t kMostConfused = 256;
@@ -85,6 +98,9 @@ std::string class_table(const Evaluation& found, const std::vector<std::string>&
 
 /// "loss 1.2345  token accuracy 56.7% (always the most frequent: 8.9%)", plus label metrics if any.
 std::string describe(const Evaluation& found);
+
+/// "loss by dataset: wiki 3.1234, code 2.3456"; "" if there are none.
+std::string describe_datasets(const Evaluation& found);
 
 /// A document's number, for regression.
 struct EvaluatedNumber {

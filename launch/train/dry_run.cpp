@@ -88,7 +88,8 @@ void dry_evaluate(Model& model, const TokenBatch& batch, const SequenceShard& ro
   arena.reset();
   const StepContext ctx = evaluation_context(arena, rows);
   const Tensor predictions = allocate_predictions(arena, model.config(), batch);
-  model.evaluate(ctx, batch, {Tensor(nullptr, {LossSums::kCount}, DType::f64, kMeta)}, predictions);
+  model.evaluate(ctx, batch, {Tensor(nullptr, {LossSums::kCount}, DType::f64, kMeta)}, predictions,
+                 allocate_losses(arena, batch));
   if (traits_of(model.config()).objective != Objective::causal_lm) return;
   arena.reset();
   model.token_losses(ctx, batch);  // of multiple-choice questions
@@ -106,7 +107,9 @@ void DryRun::train_step(const TokenBatch& batch, const TargetCounts& counts, Wor
   const int64_t size = batch_share(config_.batch, groups.dp->size()).micro_batches;
   DryMicroSteps runner(model_, meta_, size);
   OneBatch batches(batch, counts, size);
-  TrainStep step(config_, runner, store_, groups, arena_);
+  RunConfig config = config_;
+  config.log.noise_scale_interval = 0;  // few steps measure it, and need no more memory for that
+  TrainStep step(config, runner, store_, groups, arena_);
   const FlightRecorder::Scope unrecorded(nullptr);
   const WorkLog::Scope scope(work);
   step.run(0, batches);

@@ -2,13 +2,16 @@
 
 #include "core/memory.h"
 #include "core/ops/elementwise.h"
+#include "launch/metrics/dataset_sums.h"
 #include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
 
 namespace tessera {
 namespace {
 
+/// Undefined if `tensor` is.
 OwnedTensor on_host(const Tensor& tensor) {
+  if (!tensor.defined()) return {};
   OwnedTensor result(tensor.shape(), tensor.dtype());
   copy(tensor, result.tensor);
   return result;
@@ -36,9 +39,15 @@ Tensor allocate_predictions(Arena& arena, const ModelConfig& config, const Token
   return arena.allocate({documents, traits.label_width}, DType::f32);
 }
 
+TargetLosses allocate_losses(Arena& arena, const TokenBatch& batch) {
+  return {arena.allocate({batch.num_targets()}, DType::f32),
+          arena.allocate({batch.num_documents()}, DType::f32)};
+}
+
 Evaluation evaluate(const EvaluationPass& pass, int64_t num_batches,
                     const OnEvaluated& on_evaluated) {
   EvaluationCounts found(pass.config, pass.label_names);
+  DatasetSums datasets(pass.config, pass.datasets, pass.token_bytes);
   TargetCounts counts;
   const Device device = pass.arena.device();
   const OwnedTensor owned_sums({LossSums::kCount}, DType::f64, device);
@@ -53,15 +62,23 @@ Evaluation evaluate(const EvaluationPass& pass, int64_t num_batches,
     pass.arena.reset();
     const StepContext ctx = evaluation_context(pass.arena, pass.rows);
     const Tensor predictions = allocate_predictions(pass.arena, pass.config, micro_batch);
-    pass.model.evaluate(ctx, pass.device_batch.upload(*loaded), sums, predictions);
-    found.add(micro_batch, predictions.defined() ? on_host(predictions).tensor : Tensor());
+    TargetLosses losses;
+    if (datasets.reads_losses()) losses = allocate_losses(pass.arena, micro_batch);
+    pass.model.evaluate(ctx, pass.device_batch.upload(*loaded), sums, predictions, losses);
+    const OwnedTensor predicted = on_host(predictions);
+    found.add(micro_batch, predicted.tensor);
+    const OwnedTensor of_tokens = on_host(losses.tokens), of_documents = on_host(losses.documents);
+    datasets.add(micro_batch, loaded->datasets(), {of_tokens.tensor, of_documents.tensor},
+                 predicted.tensor);
     counts.add(micro_batch);
     if (on_evaluated) on_evaluated(micro_batch);
   }
   counts.all_reduce(*pass.groups.dp);
   pass.groups.dp->all_reduce(sums.values);
   const OwnedTensor sums_on_host = on_host(sums.values);
-  return found.finish({sums_on_host.tensor}, counts, *pass.groups.dp);
+  Evaluation result = found.finish({sums_on_host.tensor}, counts, *pass.groups.dp);
+  datasets.finish(result, *pass.groups.dp);
+  return result;
 }
 
 }  // namespace tessera

@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "core/arena.h"
+#include "launch/data/eval_datasets.h"
 #include "launch/data/loading/device_batch.h"
 #include "launch/data/loading/prefetched_evaluation.h"
 #include "launch/metrics/evaluation.h"
+#include "launch/metrics/token_bytes.h"
 #include "models/model.h"
 #include "models/model_config.h"
 #include "parallel/process_grid.h"
@@ -25,6 +27,9 @@ struct EvaluationPass {
   DeviceBatch& device_batch;                  ///< on the arena's device
   SequenceShard rows = {};                    ///< how the tensor ranks share activations
   std::vector<std::string> label_names = {};  ///< as in data.labels, or empty
+  /// The datasets of the evaluation data (Sample::dataset), or empty: one without a name.
+  std::vector<EvalDataset> datasets = {};
+  TokenBytes token_bytes = {};  ///< of the data's tokenizer
 };
 
 /// Called with each evaluated micro-batch of this data rank, in host memory. All tensor ranks of a
@@ -37,6 +42,9 @@ StepContext evaluation_context(Arena& arena, const SequenceShard& rows);
 /// Memory for the predictions of Model::evaluate() with a head for labels or embeddings; otherwise
 /// undefined.
 Tensor allocate_predictions(Arena& arena, const ModelConfig& config, const TokenBatch& batch);
+
+/// Memory for the loss of each target of a batch.
+TargetLosses allocate_losses(Arena& arena, const TokenBatch& batch);
 
 /// Evaluates the first `num_batches` batches of the evaluation data, without dropout. Throws on all
 /// ranks or none, as TokenBatches::load_eval does. Collective over the world.

@@ -75,7 +75,7 @@ std::optional<std::string> why_nothing_to_do(const RunConfig& config, const Trai
 
 }  // namespace
 
-ExitCode run_training(const TrainOptions& options, Communicator& world) {
+ExitCode run_training(const TrainOptions& options, Communicator& world, const RunHooks& hooks) {
   RunInputs inputs =
       open_run_inputs(world, [&] { return load_config(options.config, options.overrides); });
   std::optional<RunLock> lock;
@@ -127,7 +127,7 @@ ExitCode run_training(const TrainOptions& options, Communicator& world) {
   ExitCode end = ExitCode::finished;
   recorder.emplace(config, world).run([&] {
     end = TrainingLoop(config, origins, last_step(config, options), groups.world, *trainer, console,
-                       peak.flops, lock)
+                       peak.flops, lock, hooks)
               .run();
   });
   return end;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/exit_code.h"
+#include "launch/train/training_loop.h"
 #include "parallel/communicators/communicator.h"
 
 namespace tessera {
@@ -24,6 +25,6 @@ struct TrainOptions {
 /// evaluations, logging and checkpoints. SIGTERM, SIGINT and SIGUSR1 end the run with a checkpoint
 /// after the current step. Returns why the run ends, the same on all ranks. Throws errors known to
 /// all ranks as SharedError. Collective.
-ExitCode run_training(const TrainOptions& options, Communicator& world);
+ExitCode run_training(const TrainOptions& options, Communicator& world, const RunHooks& hooks = {});
 
 }  // namespace tessera

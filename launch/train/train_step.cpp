@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <ranges>
 
 #include "core/checked.h"
 #include "core/error.h"
@@ -32,6 +33,10 @@ TrainStep::TrainStep(const RunConfig& config, MicroStepRunner& runner, Parameter
       arena_(arena),
       update_(config, store, groups),
       sums_({LossSums::kCount}, DType::f64, store.device()) {
+  if (config.log.noise_scale_interval > 0) {
+    local_norm_.emplace(store, *groups.tp, *groups.dp, sequence_shard(config, groups).split());
+    first_squares_ = OwnedTensor({1}, DType::f64, store.device());
+  }
   const int64_t texts = traits_of(config.model).texts_of_sample;
   if (texts == 0) return;
   contrastive_.emplace(store.device(), config.batch.global, texts, config.model.symmetric_loss);
@@ -42,7 +47,7 @@ TrainStep::Loaded TrainStep::run(int64_t step, MicroBatchSource& batches) {
   if (recorder != nullptr) recorder->begin_step(step + 1);
   const Loaded loaded = load(batches);
   round_values(step);
-  forward_and_backward(step, batches, runner_, loaded.counts);
+  forward_and_backward(step, batches, runner_, loaded.counts, measures_noise(step));
   const LossSums sums{sums_.tensor};
   update_.reduce(sums, arena_);
   update_.apply(step, learning_rate(config_.optimizer, step, config_.train.steps), sums, arena_);
@@ -54,7 +59,7 @@ void TrainStep::compute_gradients(int64_t step, MicroBatchSource& batches,
                                   MicroStepRunner& runner) {
   const Loaded loaded = load(batches);
   round_values(step);
-  forward_and_backward(step, batches, runner, loaded.counts);
+  forward_and_backward(step, batches, runner, loaded.counts, /*measures_noise=*/false);
   update_.reduce({sums_.tensor}, arena_);
 }
 
@@ -82,7 +87,8 @@ TrainStep::Loaded TrainStep::load(MicroBatchSource& batches) const {
 }
 
 void TrainStep::forward_and_backward(int64_t step, MicroBatchSource& batches,
-                                     MicroStepRunner& runner, const TargetCounts& counts) {
+                                     MicroStepRunner& runner, const TargetCounts& counts,
+                                     bool measures_noise) {
   const LossWeights weights = {one_over(counts.token_targets), one_over(counts.document_targets)};
   store_.invalidate_grads();  // the first product that adds to a gradient overwrites it
   fill(sums_.tensor, 0.0);
@@ -93,12 +99,42 @@ void TrainStep::forward_and_backward(int64_t step, MicroBatchSource& batches,
     for (int64_t i = 0; i < batches.size(); ++i) {
       if (recorder != nullptr) recorder->begin_micro_batch(i + 1, batches.size());
       arena_.reset();
-      runner.run(context_of(step, batches, i), batches.batch(i), weights, {sums_.tensor});
+      StepContext ctx = context_of(step, batches, i);
+      const bool measures = measures_noise && i == 0;
+      if (measures) ctx.reducer = nullptr;  // the sum over the data ranks would come too early
+      runner.run(ctx, batches.batch(i), weights, {sums_.tensor});
+      if (measures) measure_first(batches.size());
     }
   }
   if (recorder != nullptr) recorder->end_micro_batches();
   arena_.reset();
   require_all_gradients();
+}
+
+bool TrainStep::measures_noise(int64_t step) const {
+  const int64_t interval = config_.log.noise_scale_interval;
+  return interval > 0 && (step + 1) % interval == 0;
+}
+
+void TrainStep::measure_first(int64_t micro_batches) {
+  const TraceRange range("gradient noise");
+  local_norm_.value().sum_squares(first_squares_.tensor);
+  GradientReducer* reducer = update_.reducer();
+  if (micro_batches > 1 || reducer == nullptr) return;
+  for (const Parameter& parameter : std::views::reverse(store_.parameters())) {
+    reducer->add(parameter);
+  }
+}
+
+GradientSquares TrainStep::gradient_squares() {
+  const OwnedTensor host({1}, DType::f64);
+  copy(first_squares_.tensor, host.tensor);
+  const auto few = static_cast<double>(config_.batch.micro);
+  const auto all = static_cast<double>(config_.batch.global);
+  // The gradient of a micro-batch is its part of the step's, whose mean is over all samples.
+  const double part = few / all, norm = record().norm().span<double>()[0];
+  return {host.tensor.span<double>()[0] / groups_.dp->size() / (part * part), norm * norm,
+          config_.batch.micro, config_.batch.global};
 }
 
 StepContext TrainStep::context_of(int64_t step, const MicroBatchSource& batches, int64_t i) const {

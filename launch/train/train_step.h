@@ -8,9 +8,11 @@
 #include "core/memory.h"
 #include "launch/config/run_config.h"
 #include "launch/metrics/evaluation.h"
+#include "launch/metrics/noise_scale.h"
 #include "launch/train/optimizer/weight_update.h"
 #include "models/layers/contrastive_loss.h"
 #include "models/model.h"
+#include "parallel/local_gradient_norm.h"
 #include "parallel/process_grid.h"
 
 namespace tessera {
@@ -83,6 +85,13 @@ class TrainStep {
   /// the runner's results are the same. Throws like run(). Collective over the world.
   void compute_gradients(int64_t step, MicroBatchSource& batches, MicroStepRunner& runner);
 
+  /// Whether run() measures the gradient of the first micro-batch in step number `step`, counted
+  /// from 0, for the noise scale (log.noise_scale_interval).
+  bool measures_noise(int64_t step) const;
+  /// Of the last step that measured: the squared norm of the mean gradient of a data rank's first
+  /// micro-batch, averaged over the data ranks, and that of the step. Waits for the device.
+  GradientSquares gradient_squares();
+
   /// The context of micro-batch i of a step.
   StepContext context_of(int64_t step, const MicroBatchSource& batches, int64_t i) const;
 
@@ -99,7 +108,9 @@ class TrainStep {
  private:
   Loaded load(MicroBatchSource& batches) const;
   void forward_and_backward(int64_t step, MicroBatchSource& batches, MicroStepRunner& runner,
-                            const TargetCounts& counts);
+                            const TargetCounts& counts, bool measures_noise);
+  /// After the first of `micro_batches`. If that is also the last one, hands over all gradients.
+  void measure_first(int64_t micro_batches);
   /// Of an embedding head, whose loss compares the texts of the global batch. With several
   /// micro-batches, embeds all of them without keeping activations, and then each again for its
   /// backward pass (Gao et al., "Scaling Deep Contrastive Learning Batch Size under Memory Limited
@@ -114,9 +125,11 @@ class TrainStep {
   const ParallelGroups& groups_;
   Arena& arena_;
   WeightUpdate update_;
-  OwnedTensor sums_;                            // (LossSums::kCount) fp64
-  std::optional<ContrastiveLoss> contrastive_;  // with an embedding head
-  bool values_are_rounded_ = true;              // false after reset(): masters came from elsewhere
+  OwnedTensor sums_;                             // (LossSums::kCount) fp64
+  std::optional<ContrastiveLoss> contrastive_;   // with an embedding head
+  std::optional<LocalGradientNorm> local_norm_;  // with log.noise_scale_interval
+  OwnedTensor first_squares_;                    // (1) fp64, of the last measurement
+  bool values_are_rounded_ = true;               // false after reset(): masters came from elsewhere
 };
 
 /// A step's batch, split over the data ranks.

@@ -23,6 +23,7 @@
 #include "launch/train/diagnosis/step_diagnosis.h"
 #include "launch/train/evaluation_pass.h"
 #include "launch/train/memory/gpu_memory_check.h"
+#include "launch/train/model_of_run.h"
 #include "launch/train/optimizer/lr_schedule.h"
 #include "launch/train/optimizer/optimizer_groups.h"
 #include "launch/train/product_tuning.h"
@@ -68,6 +69,9 @@ constexpr const char* kRollbacksKey = "rollbacks";
 /// Norms that later ones are compared with.
 constexpr const char* kNormsKey = "gradient_norms";
 
+/// The averages of the gradient noise scale.
+constexpr const char* kNoiseScaleKey = "noise_scale";
+
 /// A count in the extra data; 0 if it has none, as after an import.
 int64_t count_in(const Json& extra, const char* key) {
   const bool counted = extra.contains(key) && extra[key].is_number_integer();
@@ -97,26 +101,6 @@ void check_same_optimizer(const Checkpoint& checkpoint, OptimizerName name) {
           to_string(name), checkpoint.path().string(), excerpt(saved), excerpt(saved));
 }
 
-/// The model of a run between two steps, which writes texts in the memory of steps: the plan has
-/// run the same passes.
-class ModelOfRun final : public GenerationModel {
- public:
-  ModelOfRun(Model& model, Communicator& tp, Arena& arena)
-      : model_(model), tp_(tp), arena_(arena) {}
-
-  Model& model() const override { return model_; }
-  Communicator& tp() const override { return tp_; }
-  Arena& reserve(const Passes& /*largest*/) override {
-    arena_.reset();
-    return arena_;
-  }
-
- private:
-  Model& model_;
-  Communicator& tp_;
-  Arena& arena_;
-};
-
 int64_t skipped_steps_in(const StepRecord& record) {
   return static_cast<int64_t>(record.skipped_steps().span<double>()[0]);
 }
@@ -135,8 +119,10 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
                static_cast<uint64_t>(config.run.seed), batch_layout(config, groups)),
       train_parts_(data.train_parts),
       choices_(data.choices),
-      has_eval_(data.eval != nullptr),
+      eval_(data.eval),
+      eval_datasets_(data.eval_datasets),
       tokenizer_(data.tokenizer),
+      token_bytes_(data.eval && data.tokenizer ? TokenBytes(*data.tokenizer) : TokenBytes()),
       chat_(data.chat),
       prefetched_(batches_, batch_shape(config.batch.micro, config), device),
       eval_batches_(batches_, batch_shape(config.batch.micro, config), device),
@@ -165,6 +151,7 @@ void Trainer::initialize() {
   store_.initialize(static_cast<uint64_t>(config_.run.seed));
   start_at(0, 0, 0, {});
   rollbacks_ = 0;
+  noise_scale_ = {};
 }
 
 void Trainer::restore(Checkpoint& checkpoint) {
@@ -192,6 +179,7 @@ void Trainer::restore_at(Checkpoint& checkpoint, int64_t samples) {
   load_training_state(checkpoint, store_);
   start_at(checkpoint.manifest().step, samples, count_in(extra, kTokensKey), before);
   rollbacks_ = count_in(extra, kRollbacksKey);
+  noise_scale_.restore(extra.value(kNoiseScaleKey, Json()));
 }
 
 std::string Trainer::start_from(Checkpoint& checkpoint) {
@@ -256,6 +244,9 @@ void Trainer::step() {
   since_result_.data_wait_seconds += loaded.wait_seconds;
   const int64_t interval = config_.train.check_replicas_interval;
   if (interval > 0 && steps_done_ % interval == 0) replica_check_->run(steps_done_);
+  if (train_step_->measures_noise(steps_done_ - 1) && !bad_reason()) {
+    noise_scale_.add(train_step_->gradient_squares());
+  }
 }
 
 TargetCounts Trainer::load() {
@@ -345,6 +336,7 @@ StepResult Trainer::local_result() {
   result.seconds = elapsed.count();
   result.data_wait_seconds = since_result_.data_wait_seconds;
   result.skipped_steps = skipped_steps_in(record);
+  result.noise_scale = noise_scale_.value();
   result.note = take_note();
   add_skipped_steps(record, result);
   since_result_ = {};
@@ -380,12 +372,13 @@ void Trainer::add_skipped_steps(const StepRecord& record, StepResult& result) {
 }
 
 Evaluation Trainer::evaluate() {
-  require(has_eval_, "there is no eval data: set data.eval or data.eval_fraction");
+  require(eval_ != nullptr, "there is no eval data: set data.eval or data.eval_fraction");
   require_finite_steps();
   train_step_->round_values(steps_done_);
   const EvaluationPass pass = {
-      config_.model, *model_,       arena_, groups_,
-      eval_batches_, device_batch_, rows_,  names_of_labels(config_.data.labels)};
+      config_.model,  *model_,       arena_, groups_,
+      eval_batches_,  device_batch_, rows_,  names_of_labels(config_.data.labels),
+      eval_datasets_, token_bytes_};
   Evaluation found =
       tessera::evaluate(pass, std::min(config_.eval.batches, batches_.num_eval_batches()));
   for (size_t i = 0; i < choices_.size(); ++i) {
@@ -395,11 +388,27 @@ Evaluation Trainer::evaluate() {
   return found;
 }
 
+std::vector<ParameterHistograms> Trainer::histograms() {
+  require_finite_steps();
+  return parameter_histograms(store_, groups_);
+}
+
+void Trainer::ask(const AskModel& question) {
+  require(eval_ != nullptr && tokenizer_ != nullptr,
+          "a question about held-out text needs evaluation data and a tokenizer");
+  require_finite_steps();
+  train_step_->round_values(steps_done_);
+  Sample sample;
+  all_or_none(groups_.world, [&] { eval_->fill(/*sample=*/0, /*epoch=*/0, sample); });
+  ModelOfRun model(config_, *model_, *groups_.tp, arena_);
+  question(model, *tokenizer_, sample);
+}
+
 std::vector<ModelSample> Trainer::write_samples() {
   require(sample_writer_.has_value(), "there is no prompt: set eval.prompts");
   require_finite_steps();
   train_step_->round_values(steps_done_);
-  ModelOfRun model(*model_, *groups_.tp, arena_);
+  ModelOfRun model(config_, *model_, *groups_.tp, arena_);
   return sample_writer_->write(model, groups_, steps_done_);
 }
 
@@ -444,6 +453,7 @@ SaveRequest Trainer::save_request(const SaveObserver& observer) {
   if (config_.train.max_skipped_steps > 0) request.extra[kSkippedKey] = clip.skipped_steps;
   if (rollbacks_ > 0) request.extra[kRollbacksKey] = rollbacks_;
   if (!clip.norms.empty()) request.extra[kNormsKey] = clip.norms;
+  if (config_.log.noise_scale_interval > 0) request.extra[kNoiseScaleKey] = noise_scale_.state();
   if (batch_shape(1, config_).hides_targets) request.extra[kHidesTargetsKey] = true;
   if (config_.data.labels) request.extra[kLabelsKey] = *config_.data.labels;
   if (chat_) request.extra[kChatTemplateKey] = to_string(*chat_);

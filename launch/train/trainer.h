@@ -18,12 +18,16 @@
 #include "launch/data/loading/prefetched_evaluation.h"
 #include "launch/data/loading/token_batches.h"
 #include "launch/data/training_data.h"
+#include "launch/generation/queried_model.h"
 #include "launch/metrics/evaluation.h"
 #include "launch/metrics/model_sample.h"
+#include "launch/metrics/noise_scale.h"
 #include "launch/metrics/step_result.h"
+#include "launch/metrics/token_bytes.h"
 #include "launch/tokenizers/tokenizer.h"
 #include "launch/train/diagnosis/bad_reason.h"
 #include "launch/train/diagnosis/loaded_step.h"
+#include "launch/train/diagnosis/parameter_histograms.h"
 #include "launch/train/memory/memory_plan.h"
 #include "launch/train/micro_steps.h"
 #include "launch/train/replica_check.h"
@@ -71,6 +75,7 @@ class Trainer : private MicroBatchSource {
   /// norm is a spike, this step changes no weight. If train.max_skipped_steps allows no more of
   /// these, later ones do not either, and the next result(), evaluate() or save() throws.
   /// Steps that train.check_replicas_interval divides end with a ReplicaCheck, and saves have one.
+  /// Those that log.noise_scale_interval divides wait for the device.
   void step();
 
   /// Returns the work since the last result, which must be at least one step. Waits for the device.
@@ -100,6 +105,15 @@ class Trainer : private MicroBatchSource {
   /// Writes a text for each of eval.prompts, of which there must be one, with the current weights
   /// (SampleWriter). Changes nothing of the training. Throws like result().
   std::vector<ModelSample> write_samples();
+
+  /// Calls `question` with the model, its current weights, and the first sample of the evaluation
+  /// data, which there must be. Changes nothing of the training. Throws like result().
+  using AskModel =
+      std::function<void(QueriedModel& model, const Tokenizer& tokenizer, const Sample& sample)>;
+  void ask(const AskModel& question);
+
+  /// Of all parameters, with the gradients of the last step. Throws like result().
+  std::vector<ParameterHistograms> histograms();
 
   /// From now on, saves keep the checkpoint of this step besides the newest ones.
   void keep_checkpoint(std::optional<int64_t> step) { best_step_ = step; }
@@ -185,8 +199,10 @@ class Trainer : private MicroBatchSource {
   std::vector<TrainPart> train_parts_;
   std::vector<std::shared_ptr<const ChoiceDataset>> choices_;
   std::vector<TokenBatches> choice_batches_;  // of each
-  bool has_eval_;
+  std::shared_ptr<const Dataset> eval_;       ///< may be null
+  std::vector<EvalDataset> eval_datasets_;
   std::shared_ptr<const Tokenizer> tokenizer_;  ///< may be null
+  TokenBytes token_bytes_;                      ///< known only with evaluation data
   std::optional<ChatFormat> chat_;
   PrefetchedBatches prefetched_;
   PrefetchedEvaluation eval_batches_;
@@ -195,6 +211,7 @@ class Trainer : private MicroBatchSource {
   std::unique_ptr<TrainStep> train_step_;
   TargetCounts counts_;  // of the current step
   SinceResult since_result_;
+  NoiseScale noise_scale_;
   bool said_no_targets_ = false;
   int64_t said_skipped_ = 0;       // steps, on this rank
   int64_t described_skipped_ = 0;  // steps, on all ranks alike

@@ -15,6 +15,7 @@
 #include "launch/config/config_changes.h"
 #include "launch/config/load_config.h"
 #include "launch/support/files/known_mappings.h"
+#include "launch/support/files/publish_file.h"
 #include "launch/train/start/start.h"
 #include "parallel/communicators/exchange.h"
 
@@ -53,7 +54,8 @@ bool owes_samples(const RunConfig& config, int64_t step, int64_t last_step, Comm
 
 TrainingLoop::TrainingLoop(const RunConfig& config, const KeyOrigins& origins, int64_t last_step,
                            Communicator& world, Trainer& trainer, Console& console,
-                           std::optional<double> peak_flops, std::optional<RunLock>& lock)
+                           std::optional<double> peak_flops, std::optional<RunLock>& lock,
+                           const RunHooks& hooks)
     : config_(config),
       origins_(origins),
       world_(world),
@@ -61,6 +63,7 @@ TrainingLoop::TrainingLoop(const RunConfig& config, const KeyOrigins& origins, i
       console_(console),
       last_step_(last_step),
       lock_(lock),
+      hooks_(hooks),
       timeline_(config, world),
       clock_(peak_flops),
       walltime_(walltime_end(config.run, config.automatic.contains("run.walltime")),
@@ -109,10 +112,13 @@ void TrainingLoop::keep_run_folder() {
 
 ExitCode TrainingLoop::run() {
   try {
-    return run_steps();
+    const ExitCode end = run_steps();
+    write_report(/*run_goes_on=*/false);
+    return end;
   } catch (const SharedError&) {
     if (metrics_ && trainer_.failed_step() != nullptr) metrics_->bad_step(*trainer_.failed_step());
     finish_save_after_error();  // all ranks are here
+    write_report(/*run_goes_on=*/false);
     throw;
   } catch (const std::exception&) {
     if (world_.size() == 1) finish_save_after_error();
@@ -198,10 +204,13 @@ ExitCode TrainingLoop::run_steps_until_failure(const StopSignal& signal) {
       require_metrics();
       return report_stop(stop);
     }
+    if (is_due(config_.log.histogram_interval, step)) write_histograms();
+    if (is_due(config_.log.attention_interval, step)) write_attention();
     if (evaluates) evaluate();
     const bool ends_early = !ends && patience_is_over();
     if (ends_early) end_early(/*is_saved=*/saves);
     if (samples || (ends_early && config_.eval.sample_interval > 0)) write_samples();
+    if (is_due(config_.log.report_interval, step)) write_report(/*run_goes_on=*/true);
   }
   require_metrics();
   return ExitCode::finished;
@@ -314,6 +323,49 @@ void TrainingLoop::write_samples() {
   walltime_.add_evaluation(WalltimeLimit::Clock::now() - start);
   console_.samples(trainer_.steps_done(), samples);
   if (metrics_) metrics_->samples(trainer_.steps_done(), samples);
+}
+
+void TrainingLoop::write_histograms() {
+  const int64_t step = trainer_.steps_done();
+  for (const ParameterHistograms& parameter : trainer_.histograms()) {
+    if (!metrics_) continue;
+    metrics_->histogram(step, "weights/" + parameter.name, parameter.weights);
+    metrics_->histogram(step, "gradients/" + parameter.name, parameter.gradients);
+  }
+}
+
+void TrainingLoop::write_attention() {
+  if (!hooks_.look_at_attention) return;
+  const PhaseScope phase(RunPhase::evaluating);
+  AttentionOfRun found;
+  trainer_.ask([&](QueriedModel& model, const Tokenizer& tokenizer, const Sample& sample) {
+    found = hooks_.look_at_attention(model, tokenizer, sample);
+  });
+  if (!metrics_) return;
+  const int64_t step = trainer_.steps_done();
+  for (const Picture& picture : found.pictures) metrics_->picture(step, picture);
+  found.report["step"] = step;
+  write_page("attention.json", [&] {
+    publish_file(config_.run.dir + "/attention.json", found.report.dump() + "\n");
+  });
+}
+
+void TrainingLoop::write_report(bool run_goes_on) {
+  if (!metrics_ || config_.log.report_interval == 0 || !hooks_.write_report) return;
+  const FlightRecorder::Scope unrecorded(nullptr);
+  write_page("report.html", [&] { hooks_.write_report(config_.run.dir, run_goes_on); });
+}
+
+// A file of this kind would make the folder of a run again.
+void TrainingLoop::write_page(const char* name, const std::function<void()>& write) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(config_.run.dir, ignored)) return;
+  try {
+    write();
+  } catch (const Error& error) {
+    if (!page_warnings_.insert(name).second) return;
+    console_.warning(fmt::format("{}/{} is not written: {}", config_.run.dir, name, error.what()));
+  }
 }
 
 bool TrainingLoop::patience_is_over() const {

@@ -1,8 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "core/exit_code.h"
 #include "launch/config/run_config.h"
@@ -10,6 +15,7 @@
 #include "launch/logging/console.h"
 #include "launch/logging/metrics_log.h"
 #include "launch/logging/step_timeline.h"
+#include "launch/metrics/picture.h"
 #include "launch/train/evaluation_history.h"
 #include "launch/train/start/run_lock.h"
 #include "launch/train/start/stop_signal.h"
@@ -29,17 +35,35 @@ bool owes_evaluation(const RunConfig& config, int64_t step, int64_t last_step,
 /// Likewise for the samples of eval.prompts, in RUN/samples.jsonl, which rank 0 reads. Collective.
 bool owes_samples(const RunConfig& config, int64_t step, int64_t last_step, Communicator& world);
 
+/// What a run logs of its attention.
+struct AttentionOfRun {
+  Json report;  ///< AttentionReport
+  std::vector<Picture> pictures;
+};
+
+/// What a run calls for its log, and what is built of more than training.
+struct RunHooks {
+  /// For log.report_interval: writes a page about a run, the folder, on rank 0. The page reloads
+  /// itself if the run `goes_on`.
+  std::function<void(const std::filesystem::path& run, bool goes_on)> write_report = {};
+  /// For log.attention_interval. Collective over model.tp().
+  std::function<AttentionOfRun(QueriedModel& model, const Tokenizer& tokenizer,
+                               const Sample& sample)>
+      look_at_attention = {};
+};
+
 /// The loop of a run on one rank, from the trainer's first step to `last_step`: steps, and between
 /// them logging, checkpoints, evaluations and samples when they are due.
 class TrainingLoop {
  public:
   /// Writes RUN/config.yaml, with the `origins` of derived keys, and opens RUN/metrics.jsonl on
   /// rank 0, and reports which keys changed since the run's last start. `peak_flops` is the peak of
-  /// all ranks together, in FLOP/s, if known. `lock` is that of run.dir, on rank 0. The references
-  /// must outlive this. Collective.
+  /// all ranks together, in FLOP/s, if known. `lock` is that of run.dir, on rank 0. The
+  /// references must outlive this. Collective.
   TrainingLoop(const RunConfig& config, const KeyOrigins& origins, int64_t last_step,
                Communicator& world, Trainer& trainer, Console& console,
-               std::optional<double> peak_flops, std::optional<RunLock>& lock);
+               std::optional<double> peak_flops, std::optional<RunLock>& lock,
+               const RunHooks& hooks);
 
   /// Evaluates first if the run owes that, then runs the steps and returns why they end. Before
   /// rethrowing an error that all ranks share, it lets a background save finish.
@@ -65,6 +89,12 @@ class TrainingLoop {
   void log_result(const StepResult& result, bool line_is_due);
   void evaluate();
   void write_samples();
+  void write_histograms();
+  /// Logs pictures, and writes RUN/attention.json for the report.
+  void write_attention();
+  void write_report(bool run_goes_on);
+  /// Calls `write` on rank 0. A file in the run's folder that cannot be written is a warning, once.
+  void write_page(const char* name, const std::function<void()>& write);
   /// Whether eval.patience evaluations in a row were no better than the best before them.
   bool patience_is_over() const;
   /// Saves, unless this step `is_saved`, and says why the run ends.
@@ -90,7 +120,9 @@ class TrainingLoop {
   Trainer& trainer_;
   Console& console_;
   int64_t last_step_;
-  std::optional<RunLock>& lock_;         // on rank 0
+  std::optional<RunLock>& lock_;  // on rank 0
+  const RunHooks& hooks_;
+  std::set<std::string> page_warnings_;  // files that have had one
   std::unique_ptr<MetricsLog> metrics_;  // on rank 0
   EvaluationHistory history_;
   StepTimeline timeline_;

@@ -38,15 +38,20 @@ std::optional<Norm> make_norm(ParameterStore& store, const ModelConfig& config) 
   return Norm(store, "pooler.norm", config, GradientSum::none);
 }
 
-/// Adds the losses of logits (R, K) to loss_sum; returns log_sum_exp (R) for the gradient.
-Tensor add_loss(const StepContext& ctx, const Tensor& logits, const Tensor& labels,
-                Tensor loss_sum) {
+/// Adds the losses of logits (R, K) to loss_sum; returns log_sum_exp (R) for the gradient. If
+/// defined, overwrites `losses` (R) fp32 with the loss of each row.
+Tensor add_loss(const StepContext& ctx, const Tensor& logits, const Tensor& labels, Tensor loss_sum,
+                Tensor losses = {}) {
   const Shape rows = {logits.dim(0)};
   const Tensor max = ctx.arena.allocate(rows, DType::f32);
   const Tensor sum = ctx.arena.allocate(rows, DType::f32);
   const Tensor label_logit = ctx.arena.allocate(rows, DType::f32);
   cross_entropy_statistics(logits, labels, 0, logits.dim(1), max, sum, label_logit);
   cross_entropy_loss(max, sum, label_logit, labels, /*log_sum_exp=*/max, loss_sum);
+  if (losses.defined()) {
+    scale(label_logit, -1.0f, label_logit);
+    add(max, label_logit, losses);
+  }
   return max;
 }
 
@@ -129,7 +134,7 @@ Tensor LabelHead::logits(const StepContext& ctx, const Tensor& hidden, const Tok
 }
 
 void LabelHead::loss(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch,
-                     const LossSums& sums, Tensor predictions) {
+                     const LossSums& sums, Tensor predictions, const TargetLosses& losses) {
   const TraceRange range(of_tokens() ? "token head" : "document head");
   const Arena::Scope scope(ctx.arena);
   const Tensor logit = logits(ctx, hidden, batch);
@@ -138,7 +143,8 @@ void LabelHead::loss(const StepContext& ctx, const Tensor& hidden, const TokenBa
     if (predictions.defined()) copy(logit, predictions);
     return;
   }
-  add_loss(ctx, logit, labels(batch), loss_sum(sums));
+  add_loss(ctx, logit, labels(batch), loss_sum(sums),
+           of_tokens() ? losses.tokens : losses.documents);
   const Tensor likeliest =
       predictions.defined() ? predictions : ctx.arena.allocate({logit.dim(0)}, DType::i32);
   argmax_rows(logit, likeliest);

@@ -41,9 +41,10 @@ class LabelHead {
   Tensor logits(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch);
 
   /// Adds to the losses of documents or tokens and, unless it predicts numbers, to the number of
-  /// correct predictions. Writes `predictions` if defined: (R) int32, or the logits, (R, K) fp32.
+  /// correct predictions. Writes `predictions` if defined: (R) int32, or the logits, (R, K) fp32;
+  /// and of `losses` those of its rows, unless it predicts numbers.
   void loss(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch,
-            const LossSums& sums, Tensor predictions);
+            const LossSums& sums, Tensor predictions, const TargetLosses& losses = {});
 
   /// Adds to the losses, and adds the gradient of weight × loss to dhidden (n, C). Marks all
   /// gradients of the head as final.

@@ -2,7 +2,7 @@
 """Opens the page of `tessera report` in headless Chromium: tests/browser/report_test.py build/cpu/tessera
 
 Checks that no script fails, that panels have all points, that zoom, toggles, smoothing and the cursor change what is
-drawn, that samples of any step are shown, that the page keeps its state over a reload, that it fits a phone's width, and that dark mode has other colors.
+drawn, that samples of any step and attention maps are shown, that the page keeps its state over a reload, that it fits a phone's width, and that dark mode has other colors.
 Exits with 77 if Chromium is not installed. --screenshots FOLDER keeps pictures.
 """
 
@@ -69,6 +69,17 @@ def write_samples(folder):
         for step in range(500, STEPS + 1, 500):
             for prompt, text in (("Once", f" upon step {step}\n  <b>{'x' * 400}</b>"), ("", f"text of {step}")):
                 file.write(json.dumps({"step": step, "prompt": prompt, "text": text}) + "\n")
+
+
+def write_attention(folder, tokens=32, heads=3):
+    """Each token attends to all that it sees alike."""
+    rows = range(tokens)
+    weights = [[1 / (query + 1) if key <= query else 0 for key in rows] for query in rows]
+    (folder / "attention.json").write_text(json.dumps({
+        "step": 1500, "checkpoint": "", "model": "a GPT", "mask": "causal", "sequences": [{
+            "ids": list(rows), "tokens": [f"<i>token{i}" for i in rows],
+            "hidden": [[int(key > query) for key in rows] for query in rows],
+            "heads": [{"layer": 0, "head": head, "weights": weights} for head in range(heads)]}]}))
 
 
 def points(browser, raw=False):
@@ -219,6 +230,20 @@ def check_samples(browser):
     assert "sample" not in browser.evaluate("location.hash"), "the newest samples are shown after a reload"
 
 
+def check_attention(browser):
+    assert text(browser, "#attention summary") == "low: step 1,500", text(browser, "#attention summary")
+    browser.evaluate("document.querySelector('#attention details').open = true")
+    boxes = browser.evaluate("[...document.querySelectorAll('#attention .map')].map((map) => "
+                             "[map, map.querySelector('use')].map((part) => part.getBoundingClientRect().height))")
+    # A map has a cell of 15 pixels for each of 32 tokens, below their labels.
+    assert len(boxes) == 3 and all(500 < whole < 700 and round(cells) == 480 for whole, cells in boxes), boxes
+    fill = "getComputedStyle(document.querySelector('#attention .labels')).fill"
+    light = browser.evaluate(fill)
+    browser.set_dark(True)
+    assert browser.evaluate(fill) != light, light
+    browser.set_dark(False)
+
+
 def check_looks(browser):
     color = "getComputedStyle(document.body).backgroundColor"
     stroke = "getComputedStyle(document.querySelector('path.curve')).stroke"
@@ -292,11 +317,12 @@ def main():
         write_run(folder / "high", 0.003)
         write_journal(folder / "high")
         write_samples(folder / "low")
+        write_attention(folder / "low")
         page = str(folder / "page.html")
         subprocess.run([options.tessera, "report", str(folder / "low"), str(folder / "high"), "--output", page],
                        check=True, stdout=subprocess.DEVNULL)
         browser.open(page)
-        for check in (check_charts, check_zoom, check_toggles, check_cursor, check_samples, check_looks):
+        for check in (check_charts, check_zoom, check_toggles, check_cursor, check_samples, check_attention, check_looks):
             check(browser)
             print(f"{check.__name__}: passed")
         if options.screenshots:

@@ -73,8 +73,29 @@ TEST_F(CliBlend, EvaluatesEachPart) {
   const std::string metrics = read_text(path("run") / "metrics.jsonl");
   const size_t last = metrics.rfind('{');
   ASSERT_NE(last, std::string::npos);
-  EXPECT_NEAR(parse_json(metrics.substr(last), "metrics.jsonl")["eval_loss"].get<double>(),
-              eval["loss"].get<double>(), 1e-4);
+  const Json logged = parse_json(metrics.substr(last), "metrics.jsonl");
+  EXPECT_NEAR(logged["eval_loss"].get<double>(), eval["loss"].get<double>(), 1e-4);
+  const Json sharded = report(2, "eval")["datasets"];
+  ASSERT_EQ(eval["datasets"].size(), 2u);
+  int64_t targets = 0;
+  for (size_t i = 0; i < 2; ++i) {
+    const Json& of = eval["datasets"][i];
+    const std::string name = i == 0 ? "data" : "lines";
+    EXPECT_EQ(of["name"], name);
+    for (const char* key : {"loss", "bits_per_byte"}) {
+      const auto expected = of[key].get<double>();
+      EXPECT_GT(expected, 0.0);
+      EXPECT_NEAR(sharded[i][key].get<double>(), expected, 1e-4);
+      EXPECT_NEAR(logged[std::string("eval_") + key + "/" + name].get<double>(), expected, 1e-4);
+    }
+    targets += of["token_targets"].get<int64_t>();
+  }
+  EXPECT_EQ(targets, eval["token_targets"].get<int64_t>());
+  const Outcome shown = run(tessera(kAlone, {"eval", path("run").string()}));
+  EXPECT_EQ(shown.count("\nloss by dataset: data "), 1u) << shown.output;
+  EXPECT_NE(eval["datasets"][0]["loss"], eval["datasets"][1]["loss"]);
+  EXPECT_NEAR(logged["eval_bits_per_byte"].get<double>(), eval["bits_per_byte"].get<double>(),
+              1e-4);
 }
 
 TEST_F(CliBlend, RejectsInvalidBlends) {

@@ -62,6 +62,22 @@ TEST_F(CliReport, WatchesUntilTheLastStep) {
               AllOf(Not(HasSubstr("reload every")), HasSubstr("20 <small>of 20</small>")));
 }
 
+TEST_F(CliReport, IsWrittenByTheRun) {
+  Program training(tessera(
+      2, train("run", {"train.steps=1000000", "log.report_interval=5", "data.eval_fraction=0.2",
+                       "log.attention_interval=5", "log.noise_scale_interval=2"})));
+  ASSERT_TRUE(training.wait_for("step      12/")) << training.output();
+  EXPECT_THAT(page("run/report.html"),
+              AllOf(HasSubstr("reload every 30 s"), HasSubstr("of 1,000,000"),
+                    HasSubstr("<summary>memory plan of its layout</summary>"),
+                    HasSubstr("layer 1, head 3</figcaption>"), HasSubstr("Gradient noise scale"),
+                    Not(HasSubstr("class=\"problems\""))));
+  for (const pid_t process : training.processes("tessera")) ::kill(process, SIGTERM);
+  training.wait();
+  EXPECT_THAT(page("run/report.html"), Not(HasSubstr("reload every")));
+  EXPECT_EQ(training.output().find("warning"), std::string::npos) << training.output();
+}
+
 TEST_F(CliReport, EndsTheReloadsWhenItIsStopped) {
   expect_success(run_train(kAlone, "run", {"--stop-at=5"}));
   Program watcher(tessera(kAlone, report_arguments({path("run").string(), "--watch"})));

@@ -33,7 +33,8 @@ def numbers(line):
 
 def main():
     run = pathlib.Path(sys.argv[1])
-    events = EventAccumulator(str(run / "tensorboard"), size_guidance={"scalars": 0})
+    events = EventAccumulator(
+        str(run / "tensorboard"), size_guidance={"scalars": 0, "histograms": 0, "images": 0, "tensors": 0})
     events.Reload()
     expected = {}
     for text in (run / "metrics.jsonl").read_text().splitlines():
@@ -50,11 +51,28 @@ def main():
         if not same:
             wrong += 1
             print(f"{name}: metrics.jsonl has {len(ours)} numbers, TensorBoard {len(theirs)}: {ours[:5]}, {theirs[:5]}")
+    counts = {}
+    for name in events.Tags()["histograms"]:
+        for event in events.Histograms(name):
+            histogram = event.histogram_value
+            inside = histogram.min <= histogram.max and sum(histogram.bucket) == histogram.num
+            rises = all(a < b for a, b in zip(histogram.bucket_limit, histogram.bucket_limit[1:]))
+            # Weights and gradients of a parameter have as many elements, in each step.
+            same = counts.setdefault(name.partition("/")[2], histogram.num) == histogram.num
+            if not (inside and rises and same):
+                wrong += 1
+                print(f"{name}, step {event.step}: {histogram}")
+    pictures = [event for name in events.Tags()["images"] for event in events.Images(name)]
+    for event in pictures:
+        if not event.encoded_image_string.startswith(b"\x89PNG") or event.width < 8 or event.height < 8:
+            wrong += 1
+            print(f"a picture of step {event.step} is no PNG file of {event.width} x {event.height} pixels")
     texts = events.Tensors("configuration")
     if not all("train:" in event.tensor_proto.string_val[0].decode() for event in texts):
         wrong += 1
         print("a configuration is no YAML of a run")
-    print(f"{len(found)} tags, {sum(map(len, found.values()))} numbers, {len(texts)} configurations, {wrong} wrong")
+    print(f"{len(found)} tags, {sum(map(len, found.values()))} numbers, {len(counts)} parameters with histograms, "
+          f"{len(pictures)} pictures, {len(texts)} configurations, {wrong} wrong")
     sys.exit(wrong > 0)
 
 

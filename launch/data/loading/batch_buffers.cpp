@@ -137,7 +137,7 @@ BatchShape batch_shape(int64_t sequences, const RunConfig& config) {
 }
 
 BatchBuffers::BatchBuffers(const BatchShape& shape, Device for_device)
-    : shape_(shape), uploaded_(for_device) {
+    : shape_(shape), datasets_(static_cast<size_t>(shape.sequences)), uploaded_(for_device) {
   const int64_t capacity = checked_capacity(shape);
   const MemoryKind kind = for_device.is_cuda() ? MemoryKind::pinned : MemoryKind::ordinary;
   for (OwnedTensor* tensor :
@@ -222,7 +222,7 @@ void BatchBuffers::append(const Sample& sample, int64_t vocab_size, std::string_
     targets[num_targets_++] = sample.targets[i];
   }
   num_tokens_ = end;
-  ++num_rows_;
+  datasets_[static_cast<size_t>(num_rows_++)] = sample.dataset;
 }
 
 // Before the documents are counted.
@@ -247,7 +247,7 @@ void BatchBuffers::append_source(const Sample& sample) {
 
 void BatchBuffers::append_empty() {
   require(num_rows_ < sequences(), "there is no room for a row: the batch has {}", sequences());
-  ++num_rows_;
+  datasets_[static_cast<size_t>(num_rows_++)] = 0;
 }
 
 TokenBatch BatchBuffers::batch() const {

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/memory.h"
 #include "core/trace/device_mark.h"
@@ -64,6 +66,11 @@ class BatchBuffers {
   /// Returns a view of the rows so far, valid until clear(). Missing rows are padding.
   TokenBatch batch() const;
 
+  /// Sample::dataset of each row so far; 0 for padding. Valid until clear().
+  std::span<const int32_t> datasets() const {
+    return {datasets_.data(), static_cast<size_t>(num_rows_)};
+  }
+
   /// A sample for datasets to fill; its memory is reused for each row.
   Sample& scratch() { return scratch_; }
 
@@ -71,17 +78,18 @@ class BatchBuffers {
   void append_source(const Sample& sample);
 
   BatchShape shape_;
-  OwnedTensor tokens_;        // (B × T), like the others; the batch is a prefix
-  OwnedTensor positions_;     // (B × T)
-  OwnedTensor token_types_;   // (B × T)
-  OwnedTensor padded_rows_;   // (B × T)
-  OwnedTensor documents_;     // (B × T + 1)
-  OwnedTensor target_rows_;   // (B × T)
-  OwnedTensor targets_;       // (B × T)
-  OwnedTensor hidden_;        // (B × T) uint8; empty unless targets are hidden
-  OwnedTensor labels_;        // (B × T)
-  OwnedTensor patches_;       // (B × T, D) fp32; empty if D is 0
-  OwnedTensor label_values_;  // (B, K) fp32; 0 × 0 if K is 0
+  OwnedTensor tokens_;             // (B × T), like the others; the batch is a prefix
+  OwnedTensor positions_;          // (B × T)
+  OwnedTensor token_types_;        // (B × T)
+  OwnedTensor padded_rows_;        // (B × T)
+  std::vector<int32_t> datasets_;  // (B)
+  OwnedTensor documents_;          // (B × T + 1)
+  OwnedTensor target_rows_;        // (B × T)
+  OwnedTensor targets_;            // (B × T)
+  OwnedTensor hidden_;             // (B × T) uint8; empty unless targets are hidden
+  OwnedTensor labels_;             // (B × T)
+  OwnedTensor patches_;            // (B × T, D) fp32; empty if D is 0
+  OwnedTensor label_values_;       // (B, K) fp32; 0 × 0 if K is 0
   /// Of the source texts, each (B × Ts), but the last (B × T + 1); empty if Ts is 0.
   OwnedTensor source_tokens_, source_positions_, source_padded_rows_, source_documents_;
   DeviceMark uploaded_;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/checked.h"
 #include "core/error.h"
 #include "launch/data/sampling/sample_order.h"
 
@@ -31,6 +32,7 @@ BlendedDataset::BlendedDataset(std::vector<Part> parts)
 void BlendedDataset::fill(int64_t sample, int64_t epoch, Sample& out) const {
   const Own own = own_sample(sample, epoch);
   own.part.fill(own.sample, own.epoch, out);
+  out.dataset = own.number;
 }
 
 void BlendedDataset::will_fill(int64_t sample, int64_t epoch) const {
@@ -56,7 +58,7 @@ BlendedDataset::Own BlendedDataset::own_sample(int64_t sample, int64_t epoch) co
   const int64_t own_epoch = turn.number / size, own_place = turn.number % size;
   const int64_t own =
       part.order_seed ? permuted(*part.order_seed, own_epoch, size, own_place) : own_place;
-  return {*part.samples, own, own_epoch};
+  return {*part.samples, own, own_epoch, narrow<int32_t>(turn.part)};
 }
 
 }  // namespace tessera

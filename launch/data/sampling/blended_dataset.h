@@ -37,7 +37,7 @@ class BlendedDataset final : public Dataset {
   int64_t seq_length() const override { return parts_.front().samples->seq_length(); }
   bool has_order() const override { return true; }
 
-  /// The sample at place epoch × num_samples() + sample.
+  /// The sample at place epoch × num_samples() + sample. Sample::dataset is its part.
   void fill(int64_t sample, int64_t epoch, Sample& out) const override;
   void will_fill(int64_t sample, int64_t epoch) const override;
   std::vector<TextOrigin> origins(int64_t sample, int64_t epoch) const override;
@@ -48,6 +48,7 @@ class BlendedDataset final : public Dataset {
     const Dataset& part;
     int64_t sample = 0;
     int64_t epoch = 0;
+    int32_t number = 0;  ///< of the part
   };
 
   Own own_sample(int64_t sample, int64_t epoch) const;

@@ -84,4 +84,8 @@ void check(const AttentionReport& report);
 /// check() does.
 Json to_json(const AttentionReport& report);
 
+/// The inverse, without images. Treats `json` as untrusted; `source` names it in messages. Throws
+/// if it is no report.
+AttentionReport attention_report_of(const Json& json, const std::string& source);
+
 }  // namespace tessera

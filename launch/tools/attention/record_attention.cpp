@@ -126,7 +126,7 @@ AttentionText text_of(std::string name, const std::vector<int32_t>& ids,
   return text;
 }
 
-AttentionMaps maps_of(TextModel& model, const Sample& sample, const Group& group,
+AttentionMaps maps_of(QueriedModel& model, const Sample& sample, const Group& group,
                       const AttentionChoice& choice) {
   AttentionMaps maps{.name = group.name, .queries = group.queries, .keys = group.keys};
   const ModelConfig& config = group.config;
@@ -186,7 +186,7 @@ AttendedImage image_of(const ModelConfig& config, const Pixels& pixels) {
   return image;
 }
 
-std::vector<AttentionMaps> attentions_of(TextModel& model, const Sample& sample,
+std::vector<AttentionMaps> attentions_of(QueriedModel& model, const Sample& sample,
                                          const AttentionChoice& choice) {
   std::vector<AttentionMaps> attentions;
   for (const Group& group : groups_of(model.config())) {
@@ -218,7 +218,7 @@ AttentionChoice resolved(const ModelConfig& config, const AttentionChoice& choic
 
 }  // namespace
 
-AttentionReport record_attention(TextModel& model, const Tokenizer& tokenizer,
+AttentionReport record_attention(QueriedModel& model, const Tokenizer& tokenizer,
                                  const std::vector<Sample>& samples,
                                  const AttentionChoice& choice) {
   const ModelConfig& config = model.config();
@@ -234,7 +234,7 @@ AttentionReport record_attention(TextModel& model, const Tokenizer& tokenizer,
   return report;
 }
 
-AttentionReport record_attention(TextModel& model, const std::vector<Pixels>& images,
+AttentionReport record_attention(QueriedModel& model, const std::vector<Pixels>& images,
                                  const AttentionChoice& choice) {
   const ModelConfig& config = model.config();
   const AttentionChoice found = resolved(config, choice);

@@ -41,6 +41,21 @@ Json choices_to_json(const EvalReport& report) {
   return json;
 }
 
+Json datasets_to_json(const Evaluation& found) {
+  Json datasets = Json::array();
+  for (const DatasetLosses& each : found.datasets) {
+    Json& json = datasets.emplace_back();
+    json = {{"name", each.name},
+            {"loss", each.losses.total()},
+            {"token_targets", each.token_targets},
+            {"document_targets", each.document_targets}};
+    if (each.token_targets > 0) json["token_loss"] = each.losses.token;
+    if (each.document_targets > 0) json["document_loss"] = each.losses.document;
+    if (each.bits_per_byte) json["bits_per_byte"] = *each.bits_per_byte;
+  }
+  return datasets;
+}
+
 }  // namespace
 
 std::string to_string(const EvalReport& report) {
@@ -66,7 +81,9 @@ std::string to_string(const EvalReport& report) {
   if (counts.token_targets > 0 && !report.token_labels) {
     text += fmt::format("  perplexity {:.2f}", std::exp(found.losses.token));
   }
-  if (report.bits_per_byte) text += fmt::format("  bits per byte {:.4f}", *report.bits_per_byte);
+  if (const std::string datasets = describe_datasets(found); !datasets.empty()) {
+    text += "\n" + datasets;
+  }
   if (const std::string classes = class_table(found, report.label_names); !classes.empty()) {
     text += "\n" + classes;
   }
@@ -91,7 +108,8 @@ Json to_json(const EvalReport& report) {
     json["most_frequent_token"] = found.most_frequent_token;
   }
   if (!report.notes.empty()) json["notes"] = report.notes;
-  if (report.bits_per_byte) json["bits_per_byte"] = *report.bits_per_byte;
+  if (found.bits_per_byte) json["bits_per_byte"] = *found.bits_per_byte;
+  if (!found.datasets.empty()) json["datasets"] = datasets_to_json(found);
   if (found.counts.document_targets > 0) {
     json["document_loss"] = found.losses.document;
     if (found.one_label) json["document_accuracy"] = found.document_accuracy;

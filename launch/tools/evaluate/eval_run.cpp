@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <cmath>
-#include <numbers>
 
 #include "core/checked.h"
 #include "core/error.h"
@@ -17,7 +16,6 @@
 #include "launch/config/load_config.h"
 #include "launch/config/validate_kind.h"
 #include "launch/data/datasets/labeled_lines.h"
-#include "launch/data/indexed/dataset_metadata.h"
 #include "launch/data/sample_source.h"
 #include "launch/data/sampling/first_samples.h"
 #include "launch/data/training_data.h"
@@ -27,7 +25,6 @@
 #include "launch/tools/evaluate/eval_dump.h"
 #include "launch/tools/evaluate/eval_model.h"
 #include "launch/tools/evaluate/eval_progress.h"
-#include "launch/tools/evaluate/text_bytes.h"
 #include "launch/tools/predict/text_model.h"
 #include "launch/train/evaluation_pass.h"
 #include "models/architecture.h"
@@ -91,27 +88,6 @@ RunConfig with_data(RunConfig config, const std::optional<std::string>& data) {
   return config;
 }
 
-/// Bits of the losses of predicted tokens per byte of their text.
-std::optional<double> bits_per_byte(const Losses& losses, const TargetCounts& counts,
-                                    double bytes) {
-  if (bytes <= 0.0) return std::nullopt;
-  return losses.token * static_cast<double>(counts.token_targets) / std::numbers::ln2 / bytes;
-}
-
-/// The datasets that a part belongs to.
-const DataBlend& datasets_of(const DataSection& data, DataPart part) {
-  return part == DataPart::eval && data.eval ? *data.eval : data.train;
-}
-
-/// Mean bytes per token from a dataset's metadata; 0 if it has none, as files of texts, and for
-/// several datasets, whose shares of the tokens are unknown.
-double mean_bytes_per_token(const DataBlend& datasets) {
-  if (datasets.parts.size() != 1 || is_labeled_file(datasets.parts[0].path)) return 0.0;
-  const auto metadata = read_metadata(IndexedDataset(datasets.parts[0].path));
-  if (!metadata || metadata->tokens == 0) return 0.0;
-  return static_cast<double>(metadata->bytes) / static_cast<double>(metadata->tokens);
-}
-
 /// One rank's evaluation.
 class EvalRun {
  public:
@@ -123,7 +99,6 @@ class EvalRun {
   }
 
   EvalReport run() {
-    TextBytes text_bytes(*tokenizer_);
     EvalDump dump;
     EvalProgress progress(groups_.world.rank() == 0, batches_->num_eval_batches());
     const EvaluationPass pass = {config_.model,
@@ -133,14 +108,14 @@ class EvalRun {
                                  *prefetched_,
                                  model_->device_batch(),
                                  {},
-                                 names_of_labels(config_.data.labels)};
+                                 names_of_labels(config_.data.labels),
+                                 datasets_,
+                                 TokenBytes(*tokenizer_)};
     report_.found = evaluate(pass, batches_->num_eval_batches(), [&](const TokenBatch& batch) {
-      text_bytes.add(batch);
       if (options_.dump) dump.add(batch);
       progress.add_batch();
     });
     progress.clear();
-    if (traits_of(config_.model).objective == Objective::causal_lm) set_bits_per_byte(text_bytes);
     if (options_.dump) dump.write(*options_.dump, report_.found.losses);
     report_.seconds = progress.seconds();
     return report_;
@@ -161,7 +136,8 @@ class EvalRun {
     report_.label_names = names_of_labels(config_.data.labels);
     report_.compares_texts = traits.objective == Objective::embedding;
     tokenizer_ = tokenizer_of(checkpoint);
-    auto [samples, notes] = open_part(config_, tokenizer_, options_.part);
+    auto [samples, datasets, notes] = open_part(config_, tokenizer_, options_.part);
+    datasets_ = std::move(datasets);
     report_.notes = std::move(notes);
     if (options_.max_samples) {
       samples = std::make_shared<const FirstSamples>(samples, *options_.max_samples);
@@ -177,28 +153,13 @@ class EvalRun {
     prefetched_ = std::make_unique<PrefetchedEvaluation>(*batches_, shape, device_);
   }
 
-  void set_bits_per_byte(const TextBytes& text_bytes) {
-    const TargetCounts& counts = report_.found.counts;
-    double bytes = 0.0;
-    if (text_bytes.known()) {
-      int64_t sum = text_bytes.sum();
-      groups_.dp->all_reduce(Tensor(&sum, {1}, DType::i64, kCpu));
-      bytes = static_cast<double>(sum);
-    } else {
-      all_or_none(groups_.world, [&] {
-        bytes = mean_bytes_per_token(datasets_of(config_.data, options_.part)) *
-                static_cast<double>(counts.token_targets);
-      });
-    }
-    report_.bits_per_byte = bits_per_byte(report_.found.losses, counts, bytes);
-  }
-
   const EvalOptions& options_;
   const ParallelGroups& groups_;
   Device device_;
   EvalReport report_;
   RunConfig config_;
   std::shared_ptr<const Tokenizer> tokenizer_;
+  std::vector<EvalDataset> datasets_;
   std::unique_ptr<EvalModel> model_;
   std::unique_ptr<TokenBatches> batches_;
   std::unique_ptr<PrefetchedEvaluation> prefetched_;

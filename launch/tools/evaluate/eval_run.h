@@ -43,9 +43,6 @@ struct EvalReport {
   bool token_labels = false;     ///< tokens' losses are of words' labels
   bool compares_texts = false;   ///< documents have no labels, but embeddings
   Evaluation found;              ///< only `choices` with EvalOptions::multiple_choice
-  /// Bits per byte of the predicted tokens' text: exact if each token has its own bytes, otherwise
-  /// from the dataset's metadata. nullopt if neither is known, and for BERT.
-  std::optional<double> bits_per_byte;
   double seconds = 0.0;
   std::vector<std::string> label_names;  ///< of a head that classifies; empty: numbers
   std::vector<std::string> notes;        ///< sentences about the data for the user
@@ -56,7 +53,8 @@ struct EvalReport {
 /// Throws on all ranks or none. Collective.
 EvalReport run_eval(const EvalOptions& options, Communicator& world);
 
-/// A two-line summary; of questions, a line per file after the first.
+/// A summary of two lines, and one of the datasets of a blend; of questions, a line per file after
+/// the first.
 std::string to_string(const EvalReport& report);
 
 Json to_json(const EvalReport& report);

@@ -147,7 +147,7 @@ Tensor embed_texts(TextModel& model, std::span<const Sample> texts) {
   });
 }
 
-std::vector<std::vector<float>> attention_weights_of(TextModel& model, const Sample& text,
+std::vector<std::vector<float>> attention_weights_of(QueriedModel& model, const Sample& text,
                                                      AttentionOf of,
                                                      const std::vector<int64_t>& layers) {
   Communicator& tp = model.tp();

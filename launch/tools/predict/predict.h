@@ -48,7 +48,7 @@ enum class AttentionOf { stack, encoder, cross };
 /// The attention weights of some existing layers for a text, from one forward pass: for each layer
 /// (H, N, N) fp32 with all heads, (H, Ns, Ns) of an encoder, (H, N, Ns) of cross-attention, the
 /// same on every rank. Collective.
-std::vector<std::vector<float>> attention_weights_of(TextModel& model, const Sample& text,
+std::vector<std::vector<float>> attention_weights_of(QueriedModel& model, const Sample& text,
                                                      AttentionOf of,
                                                      const std::vector<int64_t>& layers);
 

@@ -13,14 +13,6 @@
 namespace tessera {
 namespace {
 
-/// The same shapes without data.
-TokenBatch on_meta(TokenBatch batch) {
-  for (Tensor* tensor : tensors_of(batch)) {
-    *tensor = Tensor(nullptr, tensor->shape(), tensor->dtype(), kMeta);
-  }
-  return batch;
-}
-
 /// The command for a model with this objective, and what it does.
 std::string_view use_of(Objective objective) {
   switch (objective) {

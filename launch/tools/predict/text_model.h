@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -9,7 +8,7 @@
 #include "launch/checkpoint/checkpoint.h"
 #include "launch/data/loading/batch_buffers.h"
 #include "launch/data/loading/device_batch.h"
-#include "launch/generation/generation_model.h"
+#include "launch/generation/queried_model.h"
 #include "models/model.h"
 
 namespace tessera {
@@ -17,20 +16,14 @@ namespace tessera {
 /// A model from a checkpoint of any layout, in fp32, that is queried with a few texts at a time,
 /// with its heads split over the ranks of `tp`. All functions except getters are collective over
 /// `tp`.
-class TextModel final : public GenerationModel {
+class TextModel final : public QueriedModel {
  public:
   /// For up to `rows` texts at once. Throws if the checkpoint's model cannot be split over `tp`'s
   /// ranks.
   TextModel(Checkpoint& checkpoint, Communicator& tp, Device device, int64_t rows = 1);
 
-  /// Computes a result for a batch of texts by forward passes without dropout.
-  using Ask = std::function<Tensor(Model& model, const StepContext& ctx, const TokenBatch& batch)>;
-
-  /// Returns the result of `ask` for the texts, in host memory until the next call. Calls `ask`
-  /// twice, first on the meta device to measure its memory. Throws if a text has more than
-  /// seq_length tokens or one that is not in the vocabulary.
-  Tensor run(std::span<const Sample> texts, const Ask& ask);
-  Tensor run(const Sample& text, const Ask& ask) { return run({&text, 1}, ask); }
+  using QueriedModel::run;
+  Tensor run(std::span<const Sample> texts, const Ask& ask) override;
 
   /// Calls `largest` on the meta device. The memory grows to what it needs.
   Arena& reserve(const Passes& largest) override;

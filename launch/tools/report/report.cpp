@@ -42,62 +42,26 @@ std::string plan_of(const fs::path& run) {
   }
 }
 
-class Reporter {
- public:
-  explicit Reporter(const ReportOptions& options)
-      : options_(options), file_(report_file(options)), plans_(options.runs.size()) {}
-
-  /// Returns whether a run has steps left.
-  bool write(bool may_reload) {
-    std::vector<RunRecord> runs;
-    for (const fs::path& run : options_.runs) runs.push_back(read_run(run));
-    const bool has_steps_left =
-        std::ranges::any_of(runs, [](const RunRecord& run) { return !run.has_finished(); });
-    ReportFrame frame{.written = now_in_utc(), .reload_seconds = std::nullopt};
-    if (may_reload && has_steps_left) frame.reload_seconds = options_.watch_seconds;
-    for (size_t i = 0; i < runs.size(); ++i) frame.plans.push_back(plan(runs[i], i));
-    publish_file(file_, to_html(runs, frame));
-    return has_steps_left;
-  }
-
-  void watch() {
-    const EndSignals signals;
-    bool has_steps_left = write(/*may_reload=*/true);
-    fmt::print("wrote {}{}\n", file_,
-               has_steps_left
-                   ? fmt::format(", again every {} s until Ctrl-C", *options_.watch_seconds)
-                   : ": no run has steps left");
-    std::fflush(stdout);
-    std::string warned;
-    while (has_steps_left && EndSignals::wait(static_cast<double>(*options_.watch_seconds))) {
-      try {
-        has_steps_left = write(/*may_reload=*/true);
-        warned.clear();
-      } catch (const Error& error) {
-        if (std::exchange(warned, error.what()) == error.what()) continue;
-        fmt::print(stderr, "warning: the report is not written: {}\n", for_terminal(error.what()));
-      }
+/// Writes the page until no run has steps left, or a signal arrives.
+void watch(ReportWriter& writer, int64_t seconds) {
+  const EndSignals signals;
+  bool has_steps_left = writer.write(/*may_reload=*/true);
+  fmt::print("wrote {}{}\n", writer.file(),
+             has_steps_left ? fmt::format(", again every {} s until Ctrl-C", seconds)
+                            : ": no run has steps left");
+  std::fflush(stdout);
+  std::string warned;
+  while (has_steps_left && EndSignals::wait(static_cast<double>(seconds))) {
+    try {
+      has_steps_left = writer.write(/*may_reload=*/true);
+      warned.clear();
+    } catch (const Error& error) {
+      if (std::exchange(warned, error.what()) == error.what()) continue;
+      fmt::print(stderr, "warning: the report is not written: {}\n", for_terminal(error.what()));
     }
-    if (has_steps_left) write(/*may_reload=*/false);
   }
-
-  const std::string& file() const { return file_; }
-
- private:
-  /// Plans again only after the configuration has changed.
-  const std::string& plan(const RunRecord& run, size_t index) {
-    auto& [config, text] = plans_[index];
-    if (config != run.config_text) {
-      text = plan_of(options_.runs[index]);
-      config = run.config_text;
-    }
-    return text;
-  }
-
-  const ReportOptions& options_;
-  std::string file_;
-  std::vector<std::pair<std::string, std::string>> plans_;  // config.yaml, and the plan
-};
+  if (has_steps_left) writer.write(/*may_reload=*/false);
+}
 
 void refuse_repeated(const std::vector<fs::path>& runs) {
   std::vector<fs::path> seen;
@@ -113,6 +77,31 @@ void refuse_repeated(const std::vector<fs::path>& runs) {
 
 }  // namespace
 
+ReportWriter::ReportWriter(ReportOptions options)
+    : options_(std::move(options)), file_(report_file(options_)), plans_(options_.runs.size()) {}
+
+bool ReportWriter::write(bool may_reload) {
+  std::vector<RunRecord> runs;
+  for (const fs::path& run : options_.runs) runs.push_back(read_run(run));
+  const bool has_steps_left =
+      std::ranges::any_of(runs, [](const RunRecord& run) { return !run.has_finished(); });
+  ReportFrame frame{.written = now_in_utc(), .reload_seconds = std::nullopt};
+  if (may_reload && has_steps_left) frame.reload_seconds = options_.watch_seconds;
+  for (size_t i = 0; i < runs.size(); ++i) frame.plans.push_back(plan(runs[i].config_text, i));
+  publish_file(file_, to_html(runs, frame));
+  return has_steps_left;
+}
+
+// Plans again only after the configuration has changed.
+const std::string& ReportWriter::plan(const std::string& config_text, size_t run) {
+  auto& [config, text] = plans_[run];
+  if (config != config_text) {
+    text = plan_of(options_.runs[run]);
+    config = config_text;
+  }
+  return text;
+}
+
 std::string report_file(const ReportOptions& options) {
   if (!options.output.empty()) return options.output;
   return options.runs.size() == 1 ? (options.runs[0] / "report.html").string() : "report.html";
@@ -121,10 +110,10 @@ std::string report_file(const ReportOptions& options) {
 void write_report(const ReportOptions& options) {
   require(!options.runs.empty(), "a report needs at least one run");
   refuse_repeated(options.runs);
-  Reporter reporter(options);
-  if (options.watch_seconds) return reporter.watch();
-  reporter.write(/*may_reload=*/false);
-  fmt::print("wrote {}\n", reporter.file());
+  ReportWriter writer(options);
+  if (options.watch_seconds) return watch(writer, *options.watch_seconds);
+  writer.write(/*may_reload=*/false);
+  fmt::print("wrote {}\n", writer.file());
 }
 
 }  // namespace tessera

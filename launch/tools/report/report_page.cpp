@@ -8,8 +8,10 @@
 #include "launch/support/text/html.h"
 #include "launch/support/text/human_text.h"
 #include "launch/support/text/printable_text.h"
+#include "launch/tools/report/report_attention.h"
 #include "launch/tools/report/report_panels.h"
 #include "launch/tools/report/report_parts.h"
+#include "launch/tools/report/run_results.h"
 
 namespace tessera {
 namespace {
@@ -446,6 +448,8 @@ std::string to_html(const std::vector<RunRecord>& runs, const ReportFrame& frame
   }
   PageUses uses;
   uses.script = true;
+  uses.data_images =
+      std::ranges::any_of(runs, [](const RunRecord& run) { return run.attention.has_value(); });
   if (frame.reload_seconds) {
     json["reload_seconds"] = *frame.reload_seconds;
     uses.head = fmt::format("<noscript><meta http-equiv=\"refresh\" content=\"{}\"></noscript>\n",
@@ -462,6 +466,7 @@ std::string to_html(const std::vector<RunRecord>& runs, const ReportFrame& frame
       "<p class=\"faint\">Drag across a chart to zoom, double-click to show all; arrow keys move "
       "the cursor.</p>\n";
   add_samples(html, runs, names);
+  add_attention(html, runs, names);
   if (runs.size() > 1) add_differences(html, runs, names);
   add_events(html, runs, names);
   add_starts(html, runs, names);
@@ -470,7 +475,10 @@ std::string to_html(const std::vector<RunRecord>& runs, const ReportFrame& frame
               escape_html(frame.written), frame.reload_seconds ? ", while a run is alive" : "");
   html += "<script type=\"application/json\" id=\"report\">" + json_for_script(json);
   html += "</script>\n<script>";
-  html += kReportScript;
+  for (const std::string_view part :
+       {kReportScriptState, kReportScriptCharts, kReportScriptTools}) {
+    html += part;
+  }
   html += "</script>\n</body></html>\n";
   return html;
 }

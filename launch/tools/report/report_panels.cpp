@@ -1,8 +1,13 @@
 #include "launch/tools/report/report_panels.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string_view>
+#include <utility>
+
+#include "launch/support/text/printable_text.h"
+#include "launch/tools/report/run_results.h"
 
 namespace tessera {
 namespace {
@@ -38,6 +43,12 @@ std::vector<ReportPanel> all_panels() {
        .log = true,
        .smooth = true,
        .series = {{"grad_norm", "norm"}}},
+      {.id = "noise_scale",
+       .title = "Gradient noise scale",
+       .note = "in samples",
+       .unit = Unit::amount,
+       .log = true,
+       .series = {{"noise_scale", "noise scale"}}},
       {.id = "tokens_per_second",
        .title = "Tokens per second",
        .note = "without padding",
@@ -107,9 +118,21 @@ ReportPanel panel_of_choices(const std::string& key) {
   return panel;
 }
 
-/// Whether the values of `key` are accuracies of multiple-choice questions.
-bool is_choice_accuracy(const RunRecord& run, const std::string& key) {
-  return key.ends_with("_acc") && run.find(key + "_norm") != nullptr;
+/// The panels of the datasets of a blend, whose keys are `prefix`NAME.
+std::optional<ReportPanel> panel_of_datasets(const std::vector<RunRecord>& runs,
+                                             std::string_view prefix, ReportPanel panel) {
+  std::set<std::string_view> keys;
+  for (const RunRecord& run : runs) {
+    for (const auto& [key, series] : run.series) {
+      if (key.starts_with(prefix)) keys.insert(key);
+    }
+  }
+  if (keys.empty()) return std::nullopt;
+  panel.note = "of evaluations";
+  for (const std::string_view key : keys) {
+    panel.series.push_back({std::string(key), printable(key.substr(prefix.size())), true});
+  }
+  return panel;
 }
 
 /// Whether an id may be part of an element's id and of an address.
@@ -133,6 +156,13 @@ std::vector<ReportPanel> panels_for(const std::vector<RunRecord>& runs) {
   const auto after_accuracy =
       std::ranges::find(panels, "accuracy", &ReportPanel::id) - panels.begin() + 1;
   std::vector<ReportPanel> results;
+  for (auto panel :
+       {panel_of_datasets(runs, "eval_loss/",
+                          {.id = "dataset_loss", .title = "Loss by dataset", .log = true}),
+        panel_of_datasets(runs, "eval_bits_per_byte/",
+                          {.id = "dataset_bits", .title = "Bits per byte by dataset"})}) {
+    if (panel) results.push_back(*std::move(panel));
+  }
   for (const RunRecord& run : runs) {
     for (const auto& [key, series] : run.series) {
       if (!key.starts_with("eval_") || !is_plain(key) || !known.insert(key).second) continue;

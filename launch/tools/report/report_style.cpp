@@ -98,10 +98,10 @@ figcaption button { font-size: 12.5px; padding: 1px 8px; }
 .value i.dot { border-radius: 50%; }
 .value b { font-size: 13px; color: var(--ink); font-variant-numeric: tabular-nums;
   margin-left: 5px; }
-svg { display: block; width: 100%; flex: none; margin-top: auto; cursor: crosshair; touch-action: pan-y; user-select: none;
-  -webkit-user-select: none; overflow: visible; }
-svg text { fill: var(--faint); font-size: 11.5px; font-variant-numeric: tabular-nums; }
-.grid { stroke: var(--grid); fill: none; }
+[data-panel] svg { display: block; width: 100%; flex: none; margin-top: auto; cursor: crosshair;
+  touch-action: pan-y; user-select: none; -webkit-user-select: none; overflow: visible; }
+[data-panel] text { fill: var(--faint); font-size: 11.5px; font-variant-numeric: tabular-nums; }
+[data-panel] .grid { stroke: var(--grid); fill: none; }
 .base { stroke: var(--line); fill: none; }
 .curve { fill: none; stroke-width: 1.75; stroke-linejoin: round; stroke-linecap: round; }
 .curve.dots { stroke-width: 1.25; }
@@ -127,6 +127,20 @@ svg text { fill: var(--faint); font-size: 11.5px; font-variant-numeric: tabular-
 .samples dt { font-size: 13px; color: var(--faint); }
 .samples dd { margin: 0 0 12px; padding: 2px 0 2px 12px; border-left: 3px solid var(--grid); }
 .samples dd:last-child { margin-bottom: 2px; }
+.attention h4 { font-size: 14px; margin: 14px 0 6px; }
+.attention .defs { position: absolute; width: 0; height: 0; }
+.maps { display: flex; flex-wrap: wrap; gap: 12px; align-items: flex-start; margin-top: 10px; }
+.maps figure { max-width: 100%; overflow-x: auto; }
+.maps figcaption { font-size: 13px; font-weight: 600; min-height: 0; }
+.maps svg { display: block; flex: none; overflow: visible; }
+/* A map uses elements from elsewhere, which selectors see without their ancestors. */
+image { image-rendering: pixelated; }
+.labels { fill: var(--ink); }
+.unseen { fill: var(--faint); font-style: italic; }
+.axis { fill: var(--faint); font-size: 11px; }
+.number { text-anchor: middle; font-size: 11px; }
+.grid { stroke: #fff; fill: none; }
+.frame { stroke: var(--faint); fill: none; }
 details { background: var(--card); border: 1px solid var(--line); border-radius: 8px;
   padding: 8px 14px; margin: 0 0 10px; }
 summary { cursor: pointer; overflow-wrap: anywhere; }

@@ -11,6 +11,7 @@
 
 #include "launch/metrics/model_sample.h"
 #include "launch/support/same_on_ranks.h"
+#include "launch/tools/attention/attention_report.h"
 
 namespace tessera {
 
@@ -41,6 +42,12 @@ struct RunStart {
   std::string end;         ///< why it ended, in a sentence; "" while it runs
   double seconds = 0.0;    ///< how long it took, once it has ended
   int64_t saved_step = 0;  ///< of the newest checkpoint at its end
+};
+
+/// What heads attended to after a step.
+struct RunAttention {
+  int64_t step = 0;
+  AttentionReport report;
 };
 
 /// The texts that the model wrote after a step.
@@ -75,6 +82,7 @@ struct RunRecord {
   int64_t skipped_steps = 0, rollbacks = 0;              ///< of the whole run
   std::vector<RunStart> starts;                          ///< from supervise.jsonl
   std::vector<RunSamples> samples;                       ///< from samples.jsonl, by step
+  std::optional<RunAttention> attention;                 ///< from attention.json
   int64_t last_step = 0;                                 ///< that was logged
   std::vector<std::string> problems;                     ///< sentences for the reader
 
@@ -100,39 +108,16 @@ void read_journal(std::istream& lines, RunRecord& record);
 /// first and the last.
 void read_samples(std::istream& lines, RunRecord& record);
 
+/// Reads attention.json. A text that is no report is a problem of the record.
+void read_attention(std::istream& file, RunRecord& record);
+
 /// Reads the keys of a run's configuration, whatever version of this program wrote it. A text that
 /// is no configuration is a problem of the record.
 void read_keys(std::string_view name, std::string_view yaml, RunRecord& record);
 
 /// Reads a run's folder. Throws if it is none or has no metrics.jsonl. A config.yaml that cannot be
-/// read is a problem of the record; supervise.jsonl exists only for supervised runs, and
-/// samples.jsonl only for those with eval.prompts.
+/// read is a problem of the record; supervise.jsonl exists only for supervised runs, samples.jsonl
+/// only for those with eval.prompts, and attention.json with log.attention_interval.
 RunRecord read_run(const std::filesystem::path& folder);
-
-/// A key whose values differ between runs.
-struct KeyDifference {
-  std::string key;
-  std::vector<std::optional<std::string>> values;  ///< of each run; nullopt: it has no such key
-};
-
-/// In the order of the keys in the runs.
-std::vector<KeyDifference> key_differences(const std::vector<RunRecord>& runs);
-
-/// The results of a run in numbers; nullopt for what was not measured.
-struct RunResults {
-  std::optional<RunPoint> eval_loss;  ///< the lowest
-  std::optional<RunPoint> loss;       ///< the last finite one
-  std::optional<RunPoint> accuracy;   ///< the highest of an evaluation: of labels, or of tokens
-  std::optional<double> tokens_per_second, mfu;  ///< medians
-};
-
-RunResults results_of(const RunRecord& run);
-
-/// At most about `most` points of `series`, at least 4: the first, the last, and of each part of
-/// equal length the smallest, the largest and, if there is one, a value that was not finite.
-RunSeries thinned(const RunSeries& series, size_t most);
-
-/// Short names that tell the runs apart: the last parts of their paths.
-std::vector<std::string> short_names(const std::vector<RunRecord>& runs);
 
 }  // namespace tessera

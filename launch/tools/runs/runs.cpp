@@ -12,7 +12,7 @@
 #include "core/error.h"
 #include "launch/support/text/human_text.h"
 #include "launch/support/text/table.h"
-#include "launch/tools/report/run_record.h"
+#include "launch/tools/report/run_results.h"
 #include "launch/tools/status/status.h"
 
 namespace tessera {
@@ -22,6 +22,8 @@ namespace fs = std::filesystem;
 
 constexpr int kDeepest = 4;
 constexpr size_t kRecentSteps = 20;  // whose time predicts the time left
+// Columns of the table.
+constexpr int kAccuracy = 5, kColumns = 9;
 
 bool is_run(const fs::path& folder) {
   std::error_code ignored;
@@ -68,6 +70,15 @@ bool is_alive(const std::string& state) {
   return std::ranges::find(kAlive, state) != std::end(kAlive);
 }
 
+/// "arc 28.6%, hellaswag 30.1%"; "" without multiple-choice questions.
+std::string accuracies(const RunResults& results) {
+  std::string text;
+  for (const auto& [name, accuracy] : results.choices) {
+    text += fmt::format("{}{} {:.1f}%", text.empty() ? "" : ", ", name, 100.0 * accuracy);
+  }
+  return text;
+}
+
 std::vector<std::string> row_of(const fs::path& path, double age) {
   std::vector<std::string> row = {path.string()};
   try {
@@ -82,10 +93,11 @@ std::vector<std::string> row_of(const fs::path& path, double age) {
     row.push_back(results.eval_loss ? fmt::format("{:.4f} (step {})", results.eval_loss->value,
                                                   grouped(results.eval_loss->step))
                                     : "");
+    row.push_back(accuracies(results));
     row.push_back(results.tokens_per_second ? human_amount(*results.tokens_per_second) : "");
     row.push_back(is_alive(state) ? seconds_left(run) : "");
   } catch (const Error& error) {
-    row.resize(7);
+    row.resize(kColumns - 1);
     row[1] = fmt::format("cannot be read: {}", error.what());
   }
   row.push_back(std::isfinite(age) ? human_duration(age) + " ago" : "");
@@ -105,10 +117,15 @@ std::string runs_table(const std::vector<fs::path>& runs) {
   std::vector<std::pair<double, fs::path>> by_age;
   for (const fs::path& run : runs) by_age.emplace_back(age_of(run), run);
   std::ranges::sort(by_age);
-  std::vector<std::vector<std::string>> rows = {
-      {"run", "state", "step", "loss", "best evaluation", "tokens/s", "left", "last line"}};
+  std::vector<std::vector<std::string>> rows = {{"run", "state", "step", "loss", "best evaluation",
+                                                 "accuracy", "tokens/s", "left", "last line"}};
   for (const auto& [age, run] : by_age) rows.push_back(row_of(run, age));
-  return table(rows, {2, 3, 4, 5, 6, 7});
+  const bool has_accuracies = std::ranges::any_of(
+      rows.begin() + 1, rows.end(), [](const auto& row) { return !row[kAccuracy].empty(); });
+  if (!has_accuracies) {
+    for (auto& row : rows) row.erase(row.begin() + kAccuracy);
+  }
+  return table(rows, {2, 3, 4, 5, 6, 7, 8});
 }
 
 }  // namespace tessera

@@ -41,6 +41,8 @@ MicroBatch choose_micro_batch(const RunConfig& config, int64_t data_ranks, Devic
     const int64_t next = 2 * chosen.size;
     if (share % next != 0) {
       chosen.reason = fmt::format("a data rank's share of batch.global is {}", share);
+    } else if (config.log.noise_scale_interval > 0 && next == config.batch.global) {
+      chosen.reason = "log.noise_scale_interval needs two micro-batches";
     } else if (next * traits_of(config.model).row_length > most_tokens) {
       chosen.reason = "larger ones are no faster";
     } else if (!fits(next)) {

@@ -69,6 +69,25 @@ TEST(ConfigValidate, OptimizersHaveKeysOfTheirOwn) {
   EXPECT_NO_THROW(validate(config_with({"optimizer.name=lion"}), 1));
 }
 
+TEST(ConfigValidate, LogsOnlyWhatThereIs) {
+  EXPECT_THAT(validate_error({"log.histogram_interval=5"}, 1),
+              HasSubstr("log.histogram_interval is 5, but log.tensorboard is false"));
+  EXPECT_NO_THROW(validate(config_with({"log.histogram_interval=5", "log.tensorboard=true"}), 1));
+  EXPECT_THAT(validate_error({"log.attention_interval=5"}, 1),
+              HasSubstr("log.attention_interval is 5, but there is no held-out text"));
+  EXPECT_NO_THROW(validate(config_with({"log.attention_interval=5", "data.eval_fraction=0.1"}), 1));
+  EXPECT_THAT(validate_error({"log.noise_scale_interval=5", "batch.global=4", "batch.micro=4"}, 1),
+              AllOf(HasSubstr("log.noise_scale_interval is 5, but a step has a single micro-batch"),
+                    HasSubstr("or a smaller batch.micro")));
+  EXPECT_THAT(validate_error({"log.noise_scale_interval=5", "batch.global=1", "batch.micro=1"}, 1),
+              HasSubstr("choose a larger batch.global, or set it to 0"));
+  EXPECT_NO_THROW(
+      validate(config_with({"log.noise_scale_interval=5", "batch.global=4", "batch.micro=2"}), 2));
+  EXPECT_THAT(
+      validate_error({"log.noise_scale_interval=5", "model.kind=bert", "model.head=embedding"}, 1),
+      HasSubstr("log.noise_scale_interval is 5, but model.head is embedding"));
+}
+
 TEST(ConfigValidate, StochasticRoundingNeedsBf16) {
   EXPECT_EQ(
       validate_error({"optimizer.stochastic_rounding=true"}, 1),

@@ -22,7 +22,14 @@ struct Event {
   bool starts = false;                   ///< a session
   std::map<std::string, float> numbers;  ///< by tag
   std::map<std::string, std::string> texts;
+  std::map<std::string, std::map<double, double>> histograms;  ///< counts by the ends of buckets
+  std::map<std::string, std::string> pictures;
 };
+
+std::vector<double> doubles_of(protozero::pbf_reader& field) {
+  const auto packed = field.get_packed_double();
+  return {packed.begin(), packed.end()};
+}
 
 Event event_of(const std::string& bytes) {
   Event event;
@@ -42,6 +49,27 @@ Event event_of(const std::string& bytes) {
             tag = value.get_string();
           } else if (value.tag() == 2) {
             event.numbers[tag] = value.get_float();
+          } else if (value.tag() == 4) {
+            for (auto image = value.get_message(); image.next();) {
+              if (image.tag() == 4) {
+                event.pictures[tag] = image.get_string();
+              } else {
+                image.skip();
+              }
+            }
+          } else if (value.tag() == 5) {
+            std::vector<double> ends, counts;
+            for (auto proto = value.get_message(); proto.next();) {
+              if (proto.tag() == 6) {
+                ends = doubles_of(proto);
+              } else if (proto.tag() == 7) {
+                counts = doubles_of(proto);
+              } else {
+                proto.skip();
+              }
+            }
+            EXPECT_EQ(ends.size(), counts.size());
+            for (size_t i = 0; i < ends.size(); ++i) event.histograms[tag][ends[i]] = counts.at(i);
           } else if (value.tag() == 8) {
             auto tensor = value.get_message();
             if (tensor.next(8)) event.texts[tag] = tensor.get_string();
@@ -125,6 +153,23 @@ TEST(TensorBoardLog, HasSamplesAsTextThatIsNoMarkdown) {
             "Prompt:\n\n```\na\n```\n\nText:\n\n`````\n# b ```` <b>\n`````\n");
   EXPECT_EQ(events[3].texts.at("samples/2"),
             "Prompt:\n\n```\n\n```\n\nText:\n\n```\n\xef\xbf\xbd\n```\n");
+}
+
+TEST(TensorBoardLog, HasHistogramsAndPictures) {
+  const test::TestFolder folder;
+  MetricsLog log(folder.path(), 0, "");
+  ValueHistogram histogram;
+  histogram.add(std::vector<float>{1.0f, 1.0f, -2.0f});
+  log.histogram(3, "weights/a", histogram);
+  log.histogram(3, "weights/none", {});
+  log.picture(4, {"attention/layer_0/head_0", 2, 3, "PNG"});
+  const std::vector<Event> events = events_of(folder.path());
+  ASSERT_EQ(events.size(), 4u);
+  EXPECT_EQ(events[2].step, 3);
+  // -2 is where a bucket ends, and 1 where one begins; an empty one is before each.
+  const std::map<double, double> expected = {{-2.25, 0}, {-2, 1}, {1, 0}, {1.125, 2}};
+  EXPECT_EQ(events[2].histograms.at("weights/a"), expected);
+  EXPECT_EQ(events[3].pictures.at("attention/layer_0/head_0"), "PNG");
 }
 
 TEST(TensorBoardLog, IsWrittenOnlyOnRequest) {

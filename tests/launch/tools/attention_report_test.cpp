@@ -40,6 +40,19 @@ TEST(AttentionReport, JsonNamesTextsAndAttentionsOfEncoderDecoder) {
                                        "weights": [[0.5, 0.5], [0.5, 0.5], [0.5, 0.5]]}]})"));
 }
 
+TEST(AttentionReport, IsReadFromItsJson) {
+  AttentionReport windows = test::causal_report({"a", "b"}, 2, 1);
+  AttentionMaps& maps = windows.sequences[0].attentions[0];
+  maps.local_hidden = {0, 1, 1, 0};
+  maps.heads[1].is_local = true;
+  maps.heads[1].weights = {1.0f, 0.0f, 0.0f, 1.0f};
+  for (const AttentionReport& report : {test::causal_report({"a", "b", "c"}, 2, 2), windows,
+                                        test::cross_report({"a", "b"}, {"c", "d", "e"})}) {
+    const Json json = to_json(report);
+    EXPECT_EQ(to_json(attention_report_of(json, "x")), json);
+  }
+}
+
 TEST(AttentionReport, SmallWeightsKeepTheirDigits) {
   AttentionReport report = test::causal_report({"a"}, 1, 1);
   report.sequences[0].attentions[0].heads[0].weights[0] = 1.2345678e-12f;

@@ -13,6 +13,8 @@
 #include "launch/tools/report/report_page.h"
 #include "launch/tools/report/report_panels.h"
 #include "launch/tools/report/run_record.h"
+#include "launch/tools/report/run_results.h"
+#include "tests/launch/tools/attention_report_fixture.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/page_text.h"
 #include "tests/support/test_folder.h"
@@ -245,6 +247,10 @@ TEST(RunResults, AreTheBestOfEachRun) {
   EXPECT_EQ(results.tokens_per_second, 1000.0);
   EXPECT_EQ(results.mfu, std::nullopt);
   EXPECT_EQ(results_of(metrics("")).loss, std::nullopt);
+  const RunRecord choices = metrics(
+      "{\"step\":1,\"eval_q_acc\":0.5,\"eval_q_acc_norm\":0.5}\n"
+      "{\"step\":2,\"eval_q_acc\":0.25,\"eval_q_acc_norm\":0.5}\n");
+  EXPECT_THAT(results_of(choices).choices, ElementsAre(std::pair(std::string("q"), 0.25)));
 }
 
 TEST(KeyDifferences, HasOnlyKeysThatDiffer) {
@@ -296,6 +302,12 @@ TEST(ReportPanels, ExistForWhatWasLogged) {
       "\"eval_Q-1_acc_norm_stderr\":0.1}\n");
   EXPECT_EQ(ids_of({choices}), "eval_Q-1_acc ");
   EXPECT_EQ(panels_for({choices})[0].series.size(), 2u);
+  const RunRecord blend = metrics(
+      "{\"step\":1,\"eval_loss\":1,\"eval_loss/wiki\":1,\"eval_loss/a.b <c>\":2,"
+      "\"eval_bits_per_byte\":1,\"eval_bits_per_byte/wiki\":1}\n");
+  EXPECT_EQ(ids_of({blend}), "loss dataset_loss dataset_bits eval_bits_per_byte ");
+  EXPECT_EQ(panels_for({blend})[1].series[0].label, "a.b <c>");
+  EXPECT_EQ(ids_of({metrics("{\"step\":1,\"noise_scale\":40}\n")}), "noise_scale ");
   EXPECT_EQ(ids_of({metrics("{\"step\":1,\"eval_loss\":1,\"eval_token_loss\":1}\n")}), "loss ");
   EXPECT_EQ(ids_of({metrics("{\"step\":1,\"loss\":3,\"token_loss\":1,\"document_loss\":2}\n")}),
             "loss losses ");
@@ -417,6 +429,33 @@ TEST(ReportPage, ShowsSamplesAsText) {
       to_html({small_run("runs/b"), run}, {.written = "now", .reload_seconds = {}});
   EXPECT_THAT(both, HasSubstr("<div class=\"samples\" data-run=\"1\"><h3><span class=\"run\""));
   EXPECT_THAT(both, Not(HasSubstr("<div class=\"samples\" data-run=\"0\">")));
+}
+
+TEST(ReportPage, ShowsMapsOfHeads) {
+  RunRecord run = small_run();
+  Json json = to_json(test::causal_report({"<b>", "c"}, 2, 1));
+  json["step"] = 15;
+  std::istringstream file(json.dump());
+  read_attention(file, run);
+  ASSERT_THAT(run.problems, IsEmpty());
+  const std::string page = to_html({run}, {.written = "now", .reload_seconds = {}});
+  EXPECT_THAT(page, AllOf(HasSubstr("<h2>Attention</h2>"), HasSubstr("<summary>step 15<"),
+                          HasSubstr("layer 1, head 0</figcaption><svg class=\"map\""),
+                          HasSubstr("img-src data:"), HasSubstr("&lt;b&gt;")));
+  EXPECT_EQ(count(page, "<b></text>"), 0u);
+  EXPECT_EQ(count(page, "href=\"#attention-0-0-0-i"), 2u);
+  for (const std::string damaged : {"[1]", "{", "{\"step\":1}"}) {
+    std::istringstream text(damaged);
+    RunRecord other = small_run();
+    read_attention(text, other);
+    EXPECT_EQ(other.problems.size(), 1u) << damaged;
+    EXPECT_FALSE(other.attention.has_value());
+  }
+  // A weight of a hidden key.
+  json["sequences"][0]["heads"][0]["weights"][0][1] = 0.5;
+  std::istringstream wrong(json.dump());
+  read_attention(wrong, run);
+  EXPECT_THAT(run.problems, ElementsAre(HasSubstr("is hidden from query 0, but has a weight")));
 }
 
 TEST(ReportPage, LoadsNothing) {
