@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . launch/set_up.sh
 [ $# -gt 0 ] || set -- deb tarball wheel
-install_missing "${packages[@]}" dpkg-dev gzip lintian mmdebstrap python3-pip qemu-user
+install_missing "${packages[@]}" dpkg-dev file gzip lintian mmdebstrap python3-pip qemu-user
 [ -d build/package ] || configure package
 cmake --build --preset package
 version=$(sed -nE 's/.*kVersion = "(.*)".*/\1/p' core/version.h)
