@@ -19,10 +19,14 @@ void add_to_momentum(MuonMomentum settings, float grad_scale, const float* grad,
   const auto block = [=](int64_t first, auto count) {
 #pragma omp simd
     for (int64_t i = first; i < first + count; ++i) {
-      const float g = grad[i] * grad_scale;
-      const float m = std::fma(rate, g - exp_avg[i], exp_avg[i]);
+      // Every product is fused by hand: whether a compiler does it may depend on kUpdate, and ranks
+      // with and without the update must have the same momentum.
+      const float m = std::fma(rate, std::fma(grad[i], grad_scale, -exp_avg[i]), exp_avg[i]);
       exp_avg[i] = m;
-      if constexpr (kUpdate) update[i] = from_float<T>(std::fma(momentum, m - g, g));
+      if constexpr (kUpdate) {
+        const float change = std::fma(-grad[i], grad_scale, m);
+        update[i] = from_float<T>(std::fma(momentum, change, grad[i] * grad_scale));
+      }
     }
   };
   if constexpr (kUpdate) {

@@ -15,9 +15,10 @@ __device__ void add_to_momentum(const MuonMomentum& settings, float grad_scale, 
   const Floats<N> grads = load_floats<N>(grad + at);
   Floats<N> m = load_floats<N>(exp_avg + at), u = {};
   for (int i = 0; i < N; ++i) {
-    const float g = grads.at[i] * grad_scale;
-    m.at[i] = fmaf(1.0f - settings.momentum, g - m.at[i], m.at[i]);
-    u.at[i] = fmaf(settings.nesterov ? settings.momentum : 1.0f, m.at[i] - g, g);
+    const float g = grads.at[i];
+    m.at[i] = fmaf(1.0f - settings.momentum, fmaf(g, grad_scale, -m.at[i]), m.at[i]);
+    u.at[i] = fmaf(settings.nesterov ? settings.momentum : 1.0f, fmaf(-g, grad_scale, m.at[i]),
+                   g * grad_scale);
   }
   store_floats(m, exp_avg + at);
   if (update != nullptr) store_floats(u, update + at);
