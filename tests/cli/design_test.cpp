@@ -37,7 +37,8 @@ TEST_F(CliDesign, RefusesWhatItCannotUse) {
   write_text(path("empty.txt"), "");
   const std::string text = path("text.txt").string();
   expect_refused(run(tessera(kAlone, design("-", "a"))), {"standard input is not a file"});
-  expect_refused(run(tessera(kAlone, design(path("empty.txt").string(), "b"))), {"there is no text to train a vocabulary on"});
+  expect_refused(run(tessera(kAlone, design(path("empty.txt").string(), "b"))),
+                 {"there is no text to train a vocabulary on"});
   expect_refused(run(tessera(kAlone, design(text, "."))), {"already exists", "--output"});
 }
 
