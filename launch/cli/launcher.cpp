@@ -18,11 +18,10 @@ constexpr int kFailed = 1;
 /// The folder of the variant for this processor and system, or null if it is too old.
 const char* variant() {
   __builtin_cpu_init();
-  // These also say whether the system saves the registers.
+  // These also say whether the system saves the registers. Processors that have all of them have
+  // F16C, LZCNT and MOVBE, too, whose names not all compilers know.
   const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
-                  __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c") &&
-                  __builtin_cpu_supports("fma") && __builtin_cpu_supports("lzcnt") &&
-                  __builtin_cpu_supports("movbe");
+                  __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma");
   const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                   __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                   __builtin_cpu_supports("avx512vl");

@@ -13,8 +13,9 @@
 namespace tessera {
 namespace {
 
+constexpr int64_t kReloadSeconds = 30;
+
 RunHooks make_hooks() {
-  constexpr int64_t kReloadSeconds = 30;
   RunHooks hooks;
   // One writer for all pages keeps the memory plan of the first.
   hooks.write_report = [writer = std::shared_ptr<ReportWriter>()](const std::filesystem::path& run,

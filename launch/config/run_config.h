@@ -108,7 +108,7 @@ struct TrainSection {
   bool operator==(const TrainSection&) const = default;
 };
 
-struct OptimizerSection {
+struct OptimizerSection {  // NOLINT(clang-analyzer-optin.performance.Padding): keys in their order
   OptimizerName name = OptimizerName::adamw;
   double lr = 1e-3;
   double min_lr = 0.0;

@@ -1,9 +1,9 @@
 #include "launch/train/train_step.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <ranges>
 
 #include "core/checked.h"
 #include "core/error.h"
@@ -121,9 +121,9 @@ void TrainStep::measure_first(int64_t micro_batches) {
   local_norm_.value().sum_squares(first_squares_.tensor);
   GradientReducer* reducer = update_.reducer();
   if (micro_batches > 1 || reducer == nullptr) return;
-  for (const Parameter& parameter : std::views::reverse(store_.parameters())) {
-    reducer->add(parameter);
-  }
+  const auto& parameters = store_.parameters();
+  std::for_each(parameters.rbegin(), parameters.rend(),
+                [&](const Parameter& parameter) { reducer->add(parameter); });
 }
 
 GradientSquares TrainStep::gradient_squares() {
