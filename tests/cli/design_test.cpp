@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 
 #include "tests/cli/small_run.h"
@@ -40,6 +41,13 @@ TEST_F(CliDesign, RefusesWhatItCannotUse) {
   expect_refused(run(tessera(kAlone, design(path("empty.txt").string(), "b"))),
                  {"there is no text to train a vocabulary on"});
   expect_refused(run(tessera(kAlone, design(text, "."))), {"already exists", "--output"});
+  // Less than a row, which is known only after the folder was made.
+  write_text(path("short.txt"), "short\n");
+  expect_refused(run(tessera(kAlone, design(path("short.txt").string(), "c"))), {"c/data"});
+  for (const char* folder : {"a", "b", "c"}) {
+    EXPECT_FALSE(std::filesystem::exists(path(folder))) << folder;
+  }
+  EXPECT_TRUE(std::filesystem::exists(path("text.txt")));
 }
 
 }  // namespace

@@ -37,10 +37,8 @@ int64_t text_bytes_of(const WordCounts& words) {
   return bytes;
 }
 
+/// In a new folder.
 void make_data(const DesignOptions& options) {
-  require(!fs::exists(options.files.folder),
-          "design: {} already exists: choose another folder with --output, or remove it",
-          options.files.folder.string());
   const std::vector<InputFile> files = find_input_files(options.input, "design");
   for (const InputFile& file : files) {
     require(fs::is_regular_file(file.path),
@@ -70,7 +68,12 @@ class Designer {
 
   RunDesign run() {
     all_or_none(world_, [&] {
-      if (world_.rank() == 0) make_data(options_);
+      if (world_.rank() != 0) return;
+      require(!fs::exists(options_.files.folder),
+              "design: {} already exists: choose another folder with --output, or remove it",
+              options_.files.folder.string());
+      folder_is_new_ = true;
+      make_data(options_);
     });
     all_or_none(world_, [&] { read_data(); });
     OpenedRanks ranks(config_of(design_.draft, options_.files), world_);
@@ -80,6 +83,12 @@ class Designer {
     choose();
     explain();
     return std::move(design_);
+  }
+
+  /// After a failure, so that the command can be started again.
+  void remove_new_folder() const {
+    std::error_code ignored;
+    if (folder_is_new_) fs::remove_all(options_.files.folder, ignored);
   }
 
  private:
@@ -131,7 +140,8 @@ class Designer {
   void choose_precision(Device device) {
     draft().precision = DType::bf16;
     if (device.is_cuda()) return;
-    draft().size = candidate_sizes()[2];
+    constexpr size_t kMedium = 2;
+    draft().size = candidate_sizes()[kMedium];
     const double bf16 = measure(candidate_seconds(), /*evaluates=*/false).step_seconds;
     draft().precision = DType::f32;
     design_.bf16_gain = measure(candidate_seconds(), /*evaluates=*/false).step_seconds / bf16;
@@ -179,10 +189,11 @@ class Designer {
     const double evaluations = kDesignEvaluations * speed.evaluation_seconds;
     const double left = seconds() * (1.0 - kReserve) - speed.start_seconds - evaluations;
     const double steps = std::floor(left / speed.step_seconds);
-    require(steps >= 1.0,
-            "design: {:g} minutes are not enough for a step of the smallest model, which takes "
-            "{:.2g} s beside {:.2g} s for starting and evaluating: give it more",
-            options_.minutes, speed.step_seconds, speed.start_seconds + evaluations);
+    require(
+        steps >= 1.0,
+        "design: {:g} minutes are not enough for a step of the model that learns fastest, which "
+        "takes {:.2g} s beside {:.2g} s for starting and evaluating: give it more with --minutes",
+        options_.minutes, speed.step_seconds, speed.start_seconds + evaluations);
     set_steps(steps);
     design_.seconds =
         speed.start_seconds + evaluations + static_cast<double>(draft().steps) * speed.step_seconds;
@@ -205,6 +216,7 @@ class Designer {
   const DesignOptions& options_;
   Communicator& world_;
   OpenedRanks* ranks_ = nullptr;
+  bool folder_is_new_ = false;  // on rank 0
   RunDesign design_;
 };
 
@@ -220,8 +232,7 @@ void Designer::explain() {
           : fmt::format("bf16 is {:.2f} times as fast as fp32 on this machine.", design_.bf16_gain);
   reasons["model.kind"] =
       "Rotary positions, RMSNorm, SwiGLU and normalized queries and keys: better than a GPT-2 of "
-      "the "
-      "same size.";
+      "the same size.";
   reasons["model.num_layers"] = fmt::format(
       "The lowest expected loss of {} sizes that were measured: {} tokens/s, so {} tokens in the "
       "time, {:.1f} times the text.",
@@ -238,8 +249,8 @@ void Designer::explain() {
       "{} bytes of text, as {} tokens of a BPE with a vocabulary of {}.",
       grouped(design_.text_bytes), grouped(design_.text_tokens), grouped(design_.vocab_size));
   reasons["data.eval_fraction"] = "The end of the text, which the model does not learn.";
-  reasons["batch.global"] = fmt::format(
-      "{} tokens a step: small batches make more steps in the time.", draft().batch_tokens());
+  reasons["batch.global"] = fmt::format("{} tokens a step. A longer training has larger batches.",
+                                        draft().batch_tokens());
   reasons["train.steps"] = fmt::format(
       "A step takes {:.3g} ms and an evaluation {:.2g} s, measured on {} rank{}. Together: {} of "
       "{:g} min.",
@@ -249,8 +260,9 @@ void Designer::explain() {
   reasons["optimizer.min_lr"] = "";
   reasons["optimizer.schedule"] = "";
   reasons["optimizer.warmup_steps"] = "";
-  reasons["eval.interval"] = fmt::format("{} evaluations, in about {:.0f}% of the time.",
-                                         kDesignEvaluations, 100.0 * kEvaluationShare);
+  reasons["eval.interval"] =
+      fmt::format("{} evaluations, in {:.1f}% of the time.", kDesignEvaluations,
+                  100.0 * kDesignEvaluations * design_.speed.evaluation_seconds / design_.seconds);
   reasons["eval.batches"] = "";
   reasons["checkpoint.interval"] = "As often as evaluations, so that the best one can be kept.";
   reasons["checkpoint.keep"] = "";
@@ -269,7 +281,13 @@ void Designer::explain() {
 }  // namespace
 
 RunDesign design_run(const DesignOptions& options, Communicator& world) {
-  return Designer(options, world).run();
+  Designer designer(options, world);
+  try {
+    return designer.run();
+  } catch (...) {
+    designer.remove_new_folder();
+    throw;
+  }
 }
 
 std::string to_string(const RunDesign& design) {

@@ -47,7 +47,7 @@ struct RunDesign {
 
 /// Trains a tokenizer on the text and prepares a dataset; measures models of growing size until the
 /// expected loss in the given time rises; and writes the files, on rank 0. Throws on all ranks or
-/// none, also if the folder exists. Collective.
+/// none, also if the folder exists, and leaves no folder behind then. Collective.
 RunDesign design_run(const DesignOptions& options, Communicator& world);
 
 /// A few lines for people.

@@ -15,7 +15,7 @@ struct ModelSize {
   int64_t block_weights() const { return 12 * num_layers * hidden_size * hidden_size; }
 };
 
-/// From small to large, each about twice the work of the one before.
+/// From small to large. Each has 1.3 to 3.4 times the weights of the one before.
 std::span<const ModelSize> candidate_sizes();
 
 /// What a model is trained with.
@@ -34,7 +34,8 @@ double expected_loss(const TrainingAmount& amount);
 /// The size of the vocabulary of a tokenizer for so much text.
 int64_t vocabulary_for(int64_t text_bytes);
 
-/// Tokens of a sequence, for a training of so many tokens of a text with so many: a power of 2.
+/// Tokens of a sequence, a power of 2, for a training of so many tokens of a text with so many.
+/// Only that 128 is better than 256 for 1.6 million tokens was measured.
 int64_t seq_length_for(double tokens, int64_t text_tokens);
 
 /// Tokens of a batch, for a training of so many tokens: half of what Li et al., "Predictable scale:
@@ -45,7 +46,7 @@ int64_t batch_tokens_for(double tokens);
 /// tokens as in Step Law.
 double peak_lr_for(const ModelSize& size, double tokens);
 
-/// The dropout probability: 0 unless the text is seen many times.
+/// The dropout probability: 0 unless the text is seen many times. A customary value; not measured.
 double dropout_for(const TrainingAmount& amount);
 
 }  // namespace tessera
