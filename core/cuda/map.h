@@ -19,6 +19,7 @@ __device__ void map_pack(int64_t first, Function function, To* out, const From*.
 
 template <int N, typename Function, typename To, typename... From>
 __global__ void map_kernel(int64_t n, Function function, To* out, const From*... in) {
+  // With for_each_pack(), one of these kernels needs 56 registers instead of 40 on sm_100.
   const int64_t packs = n / N;
   for (int64_t i = global_thread(); i < packs; i += global_threads()) {
     map_pack<N>(i * N, function, out, in...);

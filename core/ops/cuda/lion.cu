@@ -1,4 +1,5 @@
 #include "core/cuda/launch.h"
+#include "core/cuda/pack_loop.h"
 #include "core/cuda/packs.h"
 #include "core/cuda/stochastic_rounding.h"
 #include "core/ops/device_ops.h"
@@ -41,13 +42,9 @@ __global__ void lion_kernel(LionConstants constants, const float* grad_scale, St
                             Rounding rounding, int64_t n) {
   const float scale = *grad_scale;
   if (scale != scale) return;  // NaN
-  const int64_t packs = n / N;
-  for (int64_t i = global_thread(); i < packs; i += global_threads()) {
-    update<N>(constants, scale, state, rounding, i * N);
-  }
-  for (int64_t i = packs * N + global_thread(); i < n; i += global_threads()) {
-    update<1>(constants, scale, state, rounding, i);
-  }
+  for_each_pack<N>(n, [&](auto size, int64_t first) {
+    update<size()>(constants, scale, state, rounding, first);
+  });
 }
 
 template <typename T, typename Rounding>

@@ -1,4 +1,5 @@
 #include "core/cuda/launch.h"
+#include "core/cuda/pack_loop.h"
 #include "core/cuda/packs.h"
 #include "core/cuda/stochastic_rounding.h"
 #include "core/ops/device_ops.h"
@@ -34,13 +35,9 @@ __global__ void momentum_kernel(MuonMomentum settings, const float* grad_scale, 
     for (int64_t i = global_thread(); i < n; i += global_threads()) update[i] = from_float<T>(0.0f);
     return;
   }
-  const int64_t packs = n / N;
-  for (int64_t i = global_thread(); i < packs; i += global_threads()) {
-    add_to_momentum<N>(settings, scale, grad, exp_avg, update, i * N);
-  }
-  for (int64_t i = packs * N + global_thread(); i < n; i += global_threads()) {
-    add_to_momentum<1>(settings, scale, grad, exp_avg, update, i);
-  }
+  for_each_pack<N>(n, [&](auto size, int64_t first) {
+    add_to_momentum<size()>(settings, scale, grad, exp_avg, update, first);
+  });
 }
 
 template <typename T>
@@ -78,13 +75,9 @@ __global__ void step_kernel(float lr, float keep, const float* grad_scale, Weigh
                             Rounding rounding, int64_t n) {
   const float scale = *grad_scale;
   if (scale != scale) return;  // NaN
-  const int64_t packs = n / N;
-  for (int64_t i = global_thread(); i < packs; i += global_threads()) {
-    subtract_update<N>(lr, keep, weights, rounding, i * N);
-  }
-  for (int64_t i = packs * N + global_thread(); i < n; i += global_threads()) {
-    subtract_update<1>(lr, keep, weights, rounding, i);
-  }
+  for_each_pack<N>(n, [&](auto size, int64_t first) {
+    subtract_update<size()>(lr, keep, weights, rounding, first);
+  });
 }
 
 template <typename T, typename Rounding>

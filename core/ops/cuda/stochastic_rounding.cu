@@ -1,4 +1,5 @@
 #include "core/cuda/launch.h"
+#include "core/cuda/pack_loop.h"
 #include "core/cuda/stochastic_rounding.h"
 #include "core/ops/device_ops.h"
 
@@ -9,13 +10,9 @@ constexpr int kThreads = 256;
 
 template <int N>
 __global__ void round_kernel(const float* x, RandomRounding rounding, int64_t n, bfloat16* y) {
-  const int64_t packs = n / N;
-  for (int64_t i = global_thread(); i < packs; i += global_threads()) {
-    rounding.store_rounded(load_floats<N>(x + i * N), i * N, y);
-  }
-  for (int64_t i = packs * N + global_thread(); i < n; i += global_threads()) {
-    rounding.store_rounded(load_floats<1>(x + i), i, y);
-  }
+  for_each_pack<N>(n, [&](auto size, int64_t first) {
+    rounding.store_rounded(load_floats<size()>(x + first), first, y);
+  });
 }
 
 }  // namespace
