@@ -33,7 +33,7 @@ def read_checkpoint(path, kind="model"):
     """The global tensors of a checkpoint, a dict from names to arrays in host memory.
 
     `path` is the folder of a step, or of a run, whose newest checkpoint is read. `kind` is "model" for parameters or
-    "optimizer" for AdamW's moments. bf16 becomes fp32. Checksums are not compared: `tessera verify` does that.
+    "optimizer" for its moments. bf16 becomes fp32. Checksums are not compared: `tessera verify` does that.
     """
     folder = _step_folder(path)
     manifest = json.loads((folder / "manifest.json").read_text())
