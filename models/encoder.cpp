@@ -50,8 +50,9 @@ void Encoder::start_gradient(const StepContext& ctx) {
 void Encoder::backward(const StepContext& ctx) {
   const TraceRange range("encoder backward");
   const StepContext pass = encoded_.context(ctx);
-  transformer_.backward(pass, encoded_.gradient);
-  embeddings_.backward(pass, encoded_.gradient);
+  if (transformer_.backward(pass, encoded_.gradient)) {
+    embeddings_.backward(pass, encoded_.gradient);
+  }
 }
 
 void Encoder::weights(const StepContext& ctx, int64_t layer, const Tensor& weights) const {

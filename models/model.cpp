@@ -133,7 +133,7 @@ void Model::train(const StepContext& outer, const TokenBatch& batch, const LossW
 void Model::backward(const StepContext& ctx, const Tensor& dx) {
   const Tensor gradient = dx.view({1, dx.dim(0), dx.dim(1)});
   if (encoder_) encoder_->start_gradient(ctx);
-  transformer_->backward(ctx, gradient);
+  if (!transformer_->backward(ctx, gradient)) return;
   embeddings_->backward(ctx, gradient);
   if (encoder_) encoder_->backward(ctx);
 }

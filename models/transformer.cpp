@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "core/error.h"
 #include "core/ops/dropout.h"
@@ -13,28 +14,20 @@
 #include "parallel/communicators/traffic.h"
 
 namespace tessera {
-namespace {
-
-std::deque<Block> make_blocks(ParameterStore& store, const ModelConfig& config, Communicator& tp,
-                              const StackSpec& stack) {
-  std::deque<Block> blocks;
-  for (int layer = 0; layer < config.num_layers; ++layer) {
-    blocks.emplace_back(store, fmt::format("{}blocks.{}", stack.name, layer), config,
-                        stack.first_layer + layer, stack.has_cross_attention, tp);
-  }
-  return blocks;
-}
-
-}  // namespace
 
 Transformer::Transformer(ParameterStore& store, const ModelConfig& config, Communicator& tp,
                          const StackSpec& stack)
     : config_(config),
       causal_(stack.causal),
       first_layer_(stack.first_layer),
+      store_(store),
       position_bias_(store, stack.name, config, stack.causal, tp),
-      blocks_(make_blocks(store, config, tp, stack)),
-      inputs_(blocks_.size()) {
+      inputs_(static_cast<size_t>(config.num_layers)) {
+  for (int layer = 0; layer < config.num_layers; ++layer) {
+    blocks_.emplace_back(store, fmt::format("{}blocks.{}", stack.name, layer), config,
+                         stack.first_layer + layer, stack.has_cross_attention, tp);
+    ends_.push_back(std::ssize(store.parameters()));
+  }
   if (const auto reason = attention_unsupported_reason(traits_of(config).mask_kinds())) {
     fail("no attention implementation supports the masks of this model: {}", *reason);
   }
@@ -139,15 +132,24 @@ Dropout Transformer::final_dropout(const StepContext& ctx) const {
 Tensor Transformer::block_forward(const StepContext& ctx, size_t i) {
   const Tensor& x = inputs_[i];
   const Visibility& view = view_of(views_, i);
-  if (ctx.recompute != Recompute::block) return blocks_[i].forward(ctx, x, view);
+  const bool is_read_again = !ctx.training || i >= first_trained_block();
+  if (ctx.recompute != Recompute::block && is_read_again) return blocks_[i].forward(ctx, x, view);
   const Tensor y = ctx.arena.allocate(x.shape(), x.dtype());
   const Arena::Scope scope(ctx.arena);
   copy(blocks_[i].forward(ctx, x, view), y);
   return y;
 }
 
-void Transformer::backward(const StepContext& ctx, Tensor gradient) {
+size_t Transformer::first_trained_block() const {
+  const auto& parameters = store_.parameters();
+  const auto trained = std::ranges::find(parameters, false, &Parameter::frozen);
+  const auto block = std::ranges::upper_bound(ends_, trained - parameters.begin());
+  return static_cast<size_t>(block - ends_.begin());
+}
+
+bool Transformer::backward(const StepContext& ctx, Tensor gradient) {
   const TrafficScope traffic(Traffic::backward);
+  const size_t first = first_trained_block();
   const Dropout dropout = final_dropout(ctx);
   if (dropout.active()) dropout_backward(gradient, dropout, gradient);
   if (final_norm_) {
@@ -162,7 +164,7 @@ void Transformer::backward(const StepContext& ctx, Tensor gradient) {
   const Arena::Scope of_all(ctx.arena);
   ResidualGradient parts{gradient};
   if (!config_.pre_norm()) parts.branch = ctx.arena.allocate(gradient.shape(), gradient.dtype());
-  for (size_t i = blocks_.size(); i-- > 0;) {
+  for (size_t i = blocks_.size(); i-- > first;) {
     const Arena::Scope scope(ctx.arena);
     if (ctx.recompute == Recompute::block) {
       const TrafficScope again(Traffic::recompute);
@@ -171,9 +173,11 @@ void Transformer::backward(const StepContext& ctx, Tensor gradient) {
     }
     blocks_[i].backward(ctx, parts);
   }
+  if (first > 0) return false;
   if (bias_gradient.defined()) position_bias_.backward(ctx, bias_gradient);
   const TraceRange range("residual backward");
   parts.join();
+  return true;
 }
 
 Tensor Transformer::extend(const StepContext& ctx, const Tensor& x, KeyValueCache& cache,

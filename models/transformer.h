@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <deque>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "models/layers/attention/position_bias.h"
 #include "models/layers/block.h"
@@ -35,8 +37,10 @@ class Transformer {
   Tensor forward(const StepContext& ctx, const Tensor& x, const AttentionMask& mask,
                  const Tensor& positions, const EncodedSource* source = nullptr);
 
-  /// Replaces the gradient of the output by that of x. Shaped like x.
-  void backward(const StepContext& ctx, Tensor gradient);
+  /// Replaces the gradient of the output by that of x, shaped like x, and returns true. Ends at the
+  /// block with the store's first parameter that is trained; if that is not the first block, there
+  /// is no gradient of x: returns false and leaves anything in `gradient`.
+  bool backward(const StepContext& ctx, Tensor gradient);
 
   /// For generation; see SelfAttention::extend. Does not advance the cache. With Recompute::block,
   /// the arena has the activations of one block at a time.
@@ -57,6 +61,8 @@ class Transformer {
 
  private:
   Tensor block_forward(const StepContext& ctx, size_t i);
+  /// The lowest block that a backward pass reaches.
+  size_t first_trained_block() const;
   Tensor last_norm(const StepContext& ctx, const Tensor& x);
   /// The dropout of the output.
   Dropout final_dropout(const StepContext& ctx) const;
@@ -72,9 +78,11 @@ class Transformer {
   ModelConfig config_;
   bool causal_;
   int first_layer_;
+  const ParameterStore& store_;
   PositionBias position_bias_;
   const Tensor* attention_plane_ = nullptr;  // null if the model has none
   std::deque<Block> blocks_;
+  std::vector<ptrdiff_t> ends_;  // parameters in the store up to the end of each block
   std::optional<Norm> final_norm_;
   std::vector<Tensor> inputs_;  // input of each block in the last forward pass, shaped like x
   Views views_;                 // of the last forward pass

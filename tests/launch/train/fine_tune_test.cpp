@@ -9,6 +9,8 @@
 #include "launch/checkpoint/format/manifest.h"
 #include "launch/checkpoint/model_json.h"
 #include "launch/data/training_data.h"
+#include "launch/tools/plan/dry_step.h"
+#include "launch/tools/plan/run_plan.h"
 #include "launch/train/start/start.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "parallel/layers/low_rank_adapter.h"
@@ -191,6 +193,65 @@ TEST_F(FineTune, AdaptersLeaveBaseAsItIs) {
     });
     more.model.lora_rank = 0;
     expect_refused(more, {"is of another model", "model.lora_rank is 3 in the checkpoint and 0"});
+  }
+}
+
+/// Whether a step has work in the range `name`, as in "blocks.0 backward".
+bool has_work_in(const RunConfig& run, const std::string& name) {
+  MetaGroups groups(1, 1);
+  WorkLog work;
+  dry_run_step(run, groups, &work);
+  return std::ranges::any_of(work.events(), [&](const WorkLog::Event& event) {
+    return event.range.find(name) != std::string::npos;
+  });
+}
+
+size_t activations_of(const RunConfig& run) {
+  for (const MemoryPlan::Line& line : plan_run(run, 1).memory.lines) {
+    if (line.what == "activations") return line.bytes;
+  }
+  return 0;
+}
+
+// Below the first trained parameter, nothing is kept for a backward pass and none is computed.
+TEST_F(FineTune, BackwardPassEndsAtFirstTrainedParameter) {
+  struct Case {
+    SmallKind kind;
+    std::vector<std::string> embeddings;
+    std::string lowest;
+  };
+  for (const Case& each :
+       {Case{SmallKind::gpt, {"embedding.*"}, "blocks.0.*"},
+        {SmallKind::bert_pairs, {"embedding.*"}, "blocks.0.*"},
+        {SmallKind::translation, {"*embedding.*"}, "encoder.blocks.0.*"},
+        {SmallKind::translation, {"*embedding.*", "encoder.*"}, "decoder.blocks.0.*"}}) {
+    RunConfig whole = config(each.kind, "whole");
+    whole.optimizer.frozen = each.embeddings;
+    RunConfig part = whole;
+    part.optimizer.frozen.push_back(each.lowest);
+    SCOPED_TRACE(fmt::format("{}, {} frozen", to_string(each.kind), each.lowest));
+    const auto gradients_of = [&](const RunConfig& run) {
+      std::map<std::string, std::vector<float>> gradients;
+      start(run, 1, [&](Trainer& trainer, const std::string&) {
+        trainer.step();
+        (void)trainer.result();
+        for (const Parameter& parameter : trainer.parameters().parameters()) {
+          if (parameter.frozen) continue;
+          const auto values = parameter.grad.span<float>();
+          gradients[parameter.name] = {values.begin(), values.end()};
+        }
+      });
+      return gradients;
+    };
+    const auto expected = gradients_of(whole);
+    for (const auto& [name, gradient] : gradients_of(part)) {
+      EXPECT_EQ(gradient, expected.at(name)) << name;
+    }
+    const std::string block = each.lowest.substr(0, each.lowest.size() - 2);  // without ".*"
+    EXPECT_TRUE(has_work_in(whole, block + " backward"));
+    EXPECT_FALSE(has_work_in(part, block + " backward"));
+    EXPECT_TRUE(has_work_in(part, block));
+    EXPECT_LT(activations_of(part), activations_of(whole));
   }
 }
 
