@@ -53,7 +53,13 @@ Checkpoint open_of_same_model(const RunConfig& config, const fs::path& path) {
   return checkpoint;
 }
 
-/// For fine-tuning: requires the same model except for its heads.
+/// Whether no weight of the model has a size that depends on how long its texts may be.
+bool takes_any_length(const ModelConfig& model) {
+  return model.positions != Positions::learned && !model.has_images() && !model.attention_mask_file;
+}
+
+/// For fine-tuning: requires the same model except for its heads and, if its weights allow it, the
+/// length of its texts.
 Checkpoint open_of_same_body(const RunConfig& config, const fs::path& path) {
   Checkpoint checkpoint = Checkpoint::open(path);
   Json saved = saved_architecture(checkpoint), run = architecture_json(config.model);
@@ -61,14 +67,18 @@ Checkpoint open_of_same_body(const RunConfig& config, const fs::path& path) {
   if (saved.at("lora_rank") == 0) {  // adapters are added to such a model
     may_differ.insert(may_differ.end(), {"lora_rank", "lora_alpha", "lora_targets"});
   }
+  if (takes_any_length(config.model)) {
+    may_differ.insert(may_differ.end(), {"seq_length", "source_length"});
+  }
   for (const char* key : may_differ) {
     saved.erase(key);
     run.erase(key);
   }
   check_same_model(
       saved, run, path.string(),
-      "checkpoint.from needs the same model, except for its heads: use the checkpoint's values, "
-      "which are in its run's config.yaml, or another checkpoint");
+      "checkpoint.from needs the same model, except for its heads and, without learned positions, "
+      "its seq_length: use the checkpoint's values, which are in its run's config.yaml, or another "
+      "checkpoint");
   return checkpoint;
 }
 

@@ -288,6 +288,30 @@ TEST_F(FineTune, RejectsDifferentBody) {
                  {"model.kind is \"gpt2\" in the checkpoint and \"bert\" in this run"});
 }
 
+// Imported decoders may be for texts that are far longer than those of the fine-tuning.
+TEST_F(FineTune, LengthMayDifferUnlessPositionsAreLearned) {
+  for (const SmallKind kind : {SmallKind::qwen3, SmallKind::t5, SmallKind::gpt}) {
+    SCOPED_TRACE(to_string(kind));
+    const fs::path from = train_and_save(config(kind, "from_" + to_string(kind)));
+    RunConfig run = config(kind, "run_" + to_string(kind), "from_" + to_string(kind));
+    run.model.seq_length /= 2;
+    if (kind == SmallKind::gpt) {
+      expect_refused(run, {"is of another model", "model.seq_length is",
+                           "without learned positions, its seq_length"});
+      continue;
+    }
+    start(run, 2, [&](Trainer& trainer, const std::string& sentence) {
+      EXPECT_EQ(sentence, "started with the weights of " + from.string());
+      Checkpoint checkpoint = Checkpoint::open(from);
+      for (const Parameter& parameter : trainer.parameters().parameters()) {
+        EXPECT_TRUE(is_stored(checkpoint, parameter)) << parameter.name;
+      }
+      trainer.step();
+      EXPECT_EQ(trainer.result().padded_tokens, run.batch.global * run.model.seq_length);
+    });
+  }
+}
+
 TEST_F(FineTune, ReinitializesHeadForDifferentLabels) {
   const fs::path path = train_and_save(config(SmallKind::classifier, "three"));
   RunConfig run = config(SmallKind::classifier, "run", "three");
