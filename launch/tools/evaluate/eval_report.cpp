@@ -9,7 +9,7 @@ namespace tessera {
 
 namespace {
 
-std::string weights_of(const EvalReport& report) {
+std::string checkpoint_text(const EvalReport& report) {
   return report.checkpoint.string() + (report.ema ? " (averaged weights)" : "");
 }
 
@@ -20,7 +20,7 @@ std::string choices_to_string(const EvalReport& report) {
     choices += scores.choices;
   }
   std::string text = fmt::format("{}: {} questions with {} choices, {:.0f} choices/s",
-                                 weights_of(report), questions, choices,
+                                 checkpoint_text(report), questions, choices,
                                  static_cast<double>(choices) / std::max(report.seconds, 1e-9));
   for (const ChoiceScores& scores : report.found.choices) text += "\n" + describe(scores);
   return text;
@@ -69,8 +69,8 @@ std::string to_string(const EvalReport& report) {
   std::string text;
   for (const std::string& note : report.notes) text += note + "\n";
   if (!found.choices.empty()) return text + choices_to_string(report);
-  text +=
-      fmt::format("{}: {} samples of {} tokens", weights_of(report), report.samples, counts.tokens);
+  text += fmt::format("{}: {} samples of {} tokens", checkpoint_text(report), report.samples,
+                      counts.tokens);
   if (counts.token_targets > 0) {
     text += fmt::format(", {} {}", counts.token_targets,
                         report.token_labels      ? "labels"
