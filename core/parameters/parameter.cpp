@@ -128,6 +128,11 @@ void ParameterStore::omit_second_moments(const std::function<bool(const Paramete
   for (Parameter& parameter : parameters_) parameter.second_moment = !has_none(parameter);
 }
 
+void ParameterStore::keep_average() {
+  require(!allocated_, "whether a store keeps an average is chosen before it is allocated");
+  keeps_average_ = true;
+}
+
 const Tensor& ParameterStore::declare_constant(const Tensor& in_host) {
   require(!allocated_, "a constant is declared after a parameter store was allocated");
   require(in_host.device().is_cpu(), "a constant must be in host memory, but is {}",
@@ -181,6 +186,7 @@ void ParameterStore::allocate(Device device, DType precision, StoreFor purpose,
   grads_ = flat(flat_size(), DType::f32, training);
   masters_ = flat(layout_.shard_size(), DType::f32, training && precision != DType::f32);
   exp_avg_ = flat(layout_.shard_size(), DType::f32, training);
+  ema_ = flat(layout_.shard_size(), DType::f32, training && keeps_average_);
   for (Parameter& parameter : parameters_) parameter.offset = layout_.offset(parameter.index);
   if (training) exp_avg_sq_ = flat(place_second_moments(), DType::f32, true);
   allocate_frozen();
@@ -288,10 +294,11 @@ OptimizerShard ParameterStore::shard_of(size_t bucket, Range elements) const {
   const auto piece = [&](const Buffer& buffer) {
     return buffer.tensor({layout_.shard_size()}, DType::f32).slice(state.begin, state.end);
   };
-  OptimizerShard shard{elements, flat(flat_values()), flat(flat_grads()), {}, {}, {}};
+  OptimizerShard shard{elements, flat(flat_values()), flat(flat_grads()), {}, {}, {}, {}};
   shard.master = precision_ == DType::f32 ? shard.value : piece(masters_);
   shard.exp_avg = piece(exp_avg_);
   shard.exp_avg_sq = second_moments_of(elements);
+  if (keeps_average_) shard.ema = piece(ema_);
   return shard;
 }
 
@@ -311,6 +318,14 @@ void ParameterStore::initialize(uint64_t seed) {
     } else {  // each rank rounds all values itself, whoever owns the masters
       write_initial(parameter, seed, 0, parameter.real_part(parameter.value));
     }
+  }
+  start_average();
+}
+
+void ParameterStore::start_average() {
+  if (!keeps_average_) return;
+  for (const ShardRange& range : shard_ranges_by([](const Parameter&) { return 0; })) {
+    copy(range.shard.master, range.shard.ema);
   }
 }
 

@@ -82,6 +82,7 @@ struct OptimizerShard {
   Tensor master;      ///< fp32; `value` itself where precision is fp32
   Tensor exp_avg;     ///< fp32
   Tensor exp_avg_sq;  ///< fp32; undefined unless the parameters of all elements have one
+  Tensor ema;         ///< fp32: the average of `master`; undefined unless the store keeps one
 };
 
 /// A named view into the flat buffers of a ParameterStore.
@@ -153,7 +154,8 @@ enum class StoreFor : uint8_t { inference, training };
 /// precision, fp32 gradients, fp32 masters (unless precision is fp32) and the optimizer's moments:
 /// a first one, and a second one of the parameters that need it. Bucketing, gradient norm,
 /// optimizer and checkpoints work on ranges of these buffers. If ranks share the optimizer state
-/// (OptimizerSharding), masters and moments are those of this rank's shards.
+/// (OptimizerSharding), masters and moments are those of this rank's shards. So is an average of
+/// the masters, if one is kept.
 /// Frozen parameters have values alone, in a buffer of their own, and bf16 ones masters in host
 /// memory, so that checkpoints keep the weights that training started from.
 class ParameterStore {
@@ -173,13 +175,20 @@ class ParameterStore {
   /// for training.
   void omit_second_moments(const std::function<bool(const Parameter&)>& has_none);
 
+  /// Keeps an average of the trained weights, too. Call it before allocate() for training.
+  void keep_average();
+
   /// Allocates zeroed buffers. Throws if two parameters share a name, or if all are frozen.
   void allocate(Device device, DType precision, StoreFor purpose,
                 const OptimizerSharding& sharding = {});
 
   /// Fills masters and values with initial weights, a function of (seed, parameter name, global
-  /// element index): the same bits on every layout.
+  /// element index): the same bits on every layout. The average begins with them.
   void initialize(uint64_t seed);
+
+  bool has_average() const { return keeps_average_; }
+  /// average = masters, for the elements that this rank updates. Nothing if there is no average.
+  void start_average();
 
   void zero_grads();
   /// Like zero_grads(), but without writing: the first operation on each gradient overwrites it.
@@ -217,6 +226,7 @@ class ParameterStore {
   size_t grad_bytes() const { return grads_.bytes(); }
   size_t master_bytes() const { return masters_.bytes(); }
   size_t moment_bytes() const { return exp_avg_.bytes() + exp_avg_sq_.bytes(); }
+  size_t average_bytes() const { return ema_.bytes(); }
   size_t frozen_master_bytes() const { return frozen_masters_.bytes(); }  ///< in host memory
 
  private:
@@ -243,8 +253,8 @@ class ParameterStore {
   FlatLayout layout_;  // frozen parameters have no elements
   DType precision_ = DType::f32;
   Device device_;
-  bool allocated_ = false;
-  Buffer values_, grads_, masters_, exp_avg_, exp_avg_sq_;
+  bool allocated_ = false, keeps_average_ = false;
+  Buffer values_, grads_, masters_, exp_avg_, exp_avg_sq_, ema_;
   std::vector<StoredRange> second_moments_;  // those of this rank's shards, in order
   Buffer frozen_values_, frozen_masters_;
 };

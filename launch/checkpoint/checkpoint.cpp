@@ -1,5 +1,6 @@
 #include "launch/checkpoint/checkpoint.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/error.h"
@@ -41,6 +42,25 @@ void require_size(const std::filesystem::path& path, int64_t stored) {
 
 Checkpoint Checkpoint::open(const std::filesystem::path& step_folder) {
   return {step_folder, read_manifest(step_folder)};
+}
+
+bool Checkpoint::has_average() const {
+  return std::ranges::any_of(manifest_.tensors,
+                             [](const auto& tensor) { return tensor.first.ends_with(kEmaSuffix); });
+}
+
+void Checkpoint::use_average() {
+  require(has_average(),
+          "--ema uses the averaged weights, but the checkpoint {} has none: its run did not set "
+          "optimizer.ema_decay, so leave --ema out",
+          path_.string());
+  for (auto& [name, tensor] : manifest_.tensors) {
+    const auto average = manifest_.tensors.find(name + kEmaSuffix);
+    if (average == manifest_.tensors.end()) continue;
+    tensor.dtype = average->second.dtype;
+    tensor.shape = average->second.shape;
+    tensor.slices = average->second.slices;
+  }
 }
 
 const StoredTensor& Checkpoint::tensor(const std::string& name) const {

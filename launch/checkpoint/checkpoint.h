@@ -13,6 +13,9 @@
 
 namespace tessera {
 
+/// The average of a parameter's weights (optimizer.ema_decay) is stored as "<name>/ema".
+inline constexpr const char* kEmaSuffix = "/ema";
+
 /// A checkpoint opened for reading: any range of any tensor, whatever layout it was saved on. Files
 /// are mapped on first use. Not thread-safe.
 class Checkpoint {
@@ -24,6 +27,11 @@ class Checkpoint {
   const std::filesystem::path& path() const { return path_; }
   const Manifest& manifest() const { return manifest_; }
   bool has(const std::string& name) const { return manifest_.tensors.count(name) == 1; }
+  /// Whether it has an average of the trained weights.
+  bool has_average() const;
+  /// From now on, the name of a trained parameter stands for its average. The other weights were
+  /// frozen and are their own average. Throws if the checkpoint has none.
+  void use_average();
   /// Throws, naming the tensor and the checkpoint, if it has no such tensor.
   const StoredTensor& tensor(const std::string& name) const;
 

@@ -78,6 +78,19 @@ void load_weight(Checkpoint& checkpoint, const ParameterStore& store, const Para
   if (has_masters) copy(target, parameter.real_part(parameter.value));
 }
 
+void load_average(Checkpoint& checkpoint, ParameterStore& store) {
+  if (!store.has_average()) return;
+  if (!checkpoint.has_average()) return store.start_average();
+  for (const Parameter& parameter : store.parameters()) {
+    // That of a parameter that was frozen is missing, as are its moments.
+    if (parameter.frozen || !has_optimizer_state(checkpoint, parameter.name)) continue;
+    for_each_owned_box(
+        parameter, parameter.optimizer_shard.ema, [&](const Box& box, const Tensor& piece) {
+          checkpoint.read_box(parameter.name + kEmaSuffix, parameter.global_shape, box, piece);
+        });
+  }
+}
+
 /// Whether a checkpoint has this parameter in this shape; a classifier may have had another number
 /// of labels.
 bool has_as_it_is(const Checkpoint& checkpoint, const Parameter& parameter) {
@@ -124,8 +137,11 @@ std::vector<LocalTensor> local_tensors(const ParameterStore& store) {
       hold_owned(parameter.name, kModelKind, parameter.optimizer_shard.master);
     }
     hold_owned(parameter.name + kExpAvg, kOptimizerKind, parameter.optimizer_shard.exp_avg);
-    if (!parameter.second_moment) continue;
-    hold_owned(parameter.name + kExpAvgSq, kOptimizerKind, parameter.optimizer_shard.exp_avg_sq);
+    if (parameter.second_moment) {
+      hold_owned(parameter.name + kExpAvgSq, kOptimizerKind, parameter.optimizer_shard.exp_avg_sq);
+    }
+    if (!store.has_average()) continue;
+    hold_owned(parameter.name + kEmaSuffix, kOptimizerKind, parameter.optimizer_shard.ema);
   }
   return tensors;
 }
@@ -166,6 +182,7 @@ std::string load_matching_weights(Checkpoint& checkpoint, ParameterStore& store,
       used.insert(parameter.name);
     }
   }
+  store.start_average();
   const std::vector<std::string> unused = unused_weights(checkpoint, used);
   for (const std::string& name : unused) {
     require(of_a_head(name), "the checkpoint {} has {}, for which the model has no place",
@@ -191,6 +208,7 @@ bool has_weights_alone(const Checkpoint& checkpoint) {
 
 void load_training_state(Checkpoint& checkpoint, ParameterStore& store) {
   load_weights(checkpoint, store);
+  load_average(checkpoint, store);
   const bool has_state = !has_weights_alone(checkpoint);
   if (!has_state && checkpoint.manifest().step == 0) {
     for (Parameter& parameter : store.parameters()) {

@@ -11,8 +11,9 @@
 namespace tessera {
 
 /// The tensors of a store that a checkpoint stores, as views: the weights in fp32 (the masters)
-/// under the parameters' names, and the moments as "<name>/exp_avg" and, where the optimizer keeps
-/// a second one, "<name>/exp_avg_sq". If several owners share them, only this rank's part.
+/// under the parameters' names, the moments as "<name>/exp_avg" and, where the optimizer keeps a
+/// second one, "<name>/exp_avg_sq", and the average, if there is one, as "<name>/ema". If several
+/// owners share them, only this rank's part.
 std::vector<LocalTensor> local_tensors(const ParameterStore& store);
 
 /// The name of a parameter with a NaN or infinite weight among those this rank updates; nullopt if
@@ -25,7 +26,7 @@ void load_weights(Checkpoint& checkpoint, ParameterStore& store);
 /// For fine-tuning: loads the weights that the checkpoint has. Heads that it lacks, or has for
 /// another number of labels, keep their values, and so does a classifier if `other_labels`; heads
 /// that only it has are dropped. Returns a sentence that names both, or "". Throws if anything but
-/// a head is missing on either side.
+/// a head is missing on either side. The average begins with these weights.
 std::string load_matching_weights(Checkpoint& checkpoint, ParameterStore& store, bool other_labels);
 
 /// Whether a checkpoint has the optimizer state of a parameter: not if it was frozen.
@@ -34,8 +35,8 @@ bool has_optimizer_state(const Checkpoint& checkpoint, const std::string& parame
 /// Whether a checkpoint has no optimizer state, as after an import.
 bool has_weights_alone(const Checkpoint& checkpoint);
 
-/// Loads weights and moments. At step 0 the moments are zero, so a checkpoint of that step
-/// may lack them.
+/// Loads weights, moments and the average. At step 0 the moments are zero, so a checkpoint of that
+/// step may lack them. If it has no average, the store's begins with the weights.
 void load_training_state(Checkpoint& checkpoint, ParameterStore& store);
 
 }  // namespace tessera

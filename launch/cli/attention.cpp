@@ -23,6 +23,7 @@ namespace {
 
 struct AttentionPageOptions {
   std::string checkpoint;
+  bool ema = false;  ///< whether to use the averaged weights
   std::vector<std::string> texts;
   bool ids = false;                  ///< whether the texts are ids
   std::vector<std::string> sources;  ///< instead of texts, of an encoder–decoder
@@ -108,7 +109,7 @@ AttentionReport report_of(const AttentionPageOptions& options, const LoadedModel
 }
 
 void look(const AttentionPageOptions& options, Communicator& world) {
-  const LoadedModel loaded = load_model(options.checkpoint, options.devices, world);
+  const LoadedModel loaded = load_model(options.checkpoint, options.ema, options.devices, world);
   // All ranks see the same texts, so only writing can fail on one rank alone.
   all_alike(world, [&] {
     AttentionReport report = report_of(options, loaded);
@@ -126,7 +127,7 @@ void add_attention_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "attention",
       "Write an HTML page of what each attention head attends to in a text or an image");
-  add_run_argument(*command, options->checkpoint);
+  add_model_argument(*command, options->checkpoint, options->ema);
   command->add_option("--text", options->texts, "A text; may be repeated")
       ->allow_extra_args(false)
       ->type_name("TEXT");

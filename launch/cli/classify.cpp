@@ -30,6 +30,7 @@ namespace {
 
 struct ClassifyOptions {
   std::string checkpoint;
+  bool ema = false;  ///< whether to use the averaged weights
   std::string text;
   std::optional<std::string> text_pair;
   std::string image;  ///< of a model of images, instead of a text
@@ -102,7 +103,7 @@ void classify_file(const ClassifyOptions& options, const LoadedModel& loaded, Co
 }
 
 void classify(const ClassifyOptions& options, Communicator& world) {
-  const LoadedModel loaded = load_model(options.checkpoint, options.devices, world,
+  const LoadedModel loaded = load_model(options.checkpoint, options.ema, options.devices, world,
                                         options.file.rows(), options.file.tensor_ranks());
   if (options.file.given()) return classify_file(options, loaded, world);
   // All ranks see the same text, so none fails alone.
@@ -153,7 +154,7 @@ void add_classify_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<ClassifyOptions>();
   CLI::App* command =
       app.add_subcommand("classify", "Classify a text or an image, or all of a file");
-  add_run_argument(*command, options->checkpoint);
+  add_model_argument(*command, options->checkpoint, options->ema);
   command->add_option("--text", options->text, "The text")->type_name("TEXT");
   add_ids_option(*command, options->text, "--text");
   command

@@ -23,6 +23,7 @@ namespace {
 
 struct EmbedOptions {
   std::string checkpoint;
+  bool ema = false;  ///< whether to use the averaged weights
   std::string text;
   bool ids = false;  ///< whether the text is ids
   bool truncate = false;
@@ -42,7 +43,7 @@ void embed_file(const EmbedOptions& options, const LoadedModel& loaded, Communic
 }
 
 void embed(const EmbedOptions& options, Communicator& world) {
-  const LoadedModel loaded = load_model(options.checkpoint, options.devices, world,
+  const LoadedModel loaded = load_model(options.checkpoint, options.ema, options.devices, world,
                                         options.file.rows(), options.file.tensor_ranks());
   if (options.file.given()) return embed_file(options, loaded, world);
   // All ranks see the same text, so none fails alone.
@@ -69,7 +70,7 @@ void add_embed_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<EmbedOptions>();
   CLI::App* command = app.add_subcommand(
       "embed", "Make vectors of a text, or of all texts of a file, with a trained encoder");
-  add_run_argument(*command, options->checkpoint);
+  add_model_argument(*command, options->checkpoint, options->ema);
   command->add_option("--text", options->text, "The text")->type_name("TEXT");
   add_ids_option(*command, options->text, "--text");
   add_file_options(*command, options->file, "--text");

@@ -67,7 +67,7 @@ void add_eval_command(CLI::App& app, int& exit_code) {
   const auto as_json = std::make_shared<bool>(false);
   CLI::App* command = app.add_subcommand(
       "eval", "Evaluate a trained model: loss, perplexity, accuracies, multiple-choice questions");
-  add_run_argument(*command, options->checkpoint);
+  add_model_argument(*command, options->checkpoint, options->ema);
   add_data_options(*command, *options);
   add_question_options(*command, *options);
   command

@@ -22,13 +22,14 @@ struct ExportArguments {
   std::string precision = "fp32";
   bool overwrite = false;
   bool adapter = false;
+  bool ema = false;
 };
 
 void export_and_print(const ExportArguments& arguments) {
   const ExportReport report =
       export_model({arguments.checkpoint, arguments.to, parse_byte_size(arguments.max_shard_size),
                     arguments.precision == "bf16" ? DType::bf16 : DType::f32, arguments.overwrite,
-                    arguments.adapter});
+                    arguments.adapter, arguments.ema});
   fmt::print("wrote {} from {}: {}, {} parameters in {}\n", arguments.to,
              report.checkpoint.string(), report.model_class, report.parameters,
              arguments.precision);
@@ -43,7 +44,7 @@ void add_export_command(CLI::App& app) {
   const auto arguments = std::make_shared<ExportArguments>();
   CLI::App* command = app.add_subcommand(
       "export", "Export a checkpoint to a folder that Hugging Face transformers loads");
-  add_run_argument(*command, arguments->checkpoint);
+  add_model_argument(*command, arguments->checkpoint, arguments->ema);
   command->add_option("--to", arguments->to, "Folder to create")->required()->type_name("DIR");
   command
       ->add_option("--max-shard-size", arguments->max_shard_size,

@@ -24,6 +24,7 @@ namespace {
 
 struct FillMaskOptions {
   std::string checkpoint;
+  bool ema = false;  ///< whether to use the averaged weights
   std::string text;
   bool ids = false;  ///< whether the text is ids
   int64_t top = 5;
@@ -62,7 +63,7 @@ void fill_masks_of_file(const FillMaskOptions& options, const LoadedModel& loade
 }
 
 void fill_mask(const FillMaskOptions& options, Communicator& world) {
-  const LoadedModel loaded = load_model(options.checkpoint, options.devices, world,
+  const LoadedModel loaded = load_model(options.checkpoint, options.ema, options.devices, world,
                                         options.file.rows(), options.file.tensor_ranks());
   if (options.file.given()) return fill_masks_of_file(options, loaded, world);
   // All ranks see the same text, so none fails alone.
@@ -88,7 +89,7 @@ void add_fill_mask_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<FillMaskOptions>();
   CLI::App* command = app.add_subcommand(
       "fill-mask", "Predict the tokens at [MASK], of a text or a file, with a trained BERT");
-  add_run_argument(*command, options->checkpoint);
+  add_model_argument(*command, options->checkpoint, options->ema);
   command->add_option("--text", options->text, "A text with at least one [MASK]")
       ->type_name("TEXT");
   add_ids_option(*command, options->text, "--text");

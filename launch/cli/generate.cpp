@@ -34,6 +34,7 @@ namespace {
 
 struct GenerateOptions {
   std::string checkpoint;
+  bool ema = false;  ///< whether to use the averaged weights
   std::string prompt;
   bool ids = false;                   ///< whether the prompt is ids
   std::optional<ChatFormat> chat;     ///< prompts are messages, and the model replies
@@ -253,8 +254,8 @@ void generate(const GenerateOptions& options, Communicator& world) {
     check_options(options, model, is_encoder_decoder);
   });
   const std::string prompt = options.file.given() ? "" : read_prompt(options, world);
-  const LoadedModel loaded = load_model(path.string(), options.devices, world, options.file.rows(),
-                                        options.file.tensor_ranks());
+  const LoadedModel loaded = load_model(path.string(), options.ema, options.devices, world,
+                                        options.file.rows(), options.file.tensor_ranks());
   if (options.file.given()) return generate_for_file(options, loaded, is_encoder_decoder, world);
   // All ranks see the same text and logits, so none fails alone.
   all_alike(world, [&] {
@@ -270,7 +271,7 @@ void add_generate_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "generate",
       "Continue a text with a trained model, or write a target text with an encoder-decoder");
-  add_run_argument(*command, options->checkpoint);
+  add_model_argument(*command, options->checkpoint, options->ema);
   command
       ->add_option(
           "--prompt", options->prompt,

@@ -491,9 +491,9 @@ void describe(Section& parallel, auto& field) {
         "Tensor-parallel size: the number of ranks that share one replica of the model. The "
         "data-parallel size is the number of ranks divided by this.");
   field("zero", parallel.zero, IntegerIn{0, 1},
-        "ZeRO stage. 1 shards the optimizer's moments, and the master weights of `precision: "
-        "bf16`, over "
-        "the data ranks: each stores and updates its own part. No effect with one data rank. A "
+        "ZeRO stage. 1 shards the optimizer's moments, the average of `optimizer.ema_decay` and "
+        "the master weights of `precision: bf16` over the data ranks: each stores and updates its "
+        "own part. No effect with one data rank. A "
         "checkpoint of either stage can be resumed with the other.");
   field("sequence", parallel.sequence, TrueOrFalse{},
         "Sequence parallelism, as in Megatron-LM: norms, dropout and residual sums shard the "
@@ -644,6 +644,14 @@ void describe(Section& optimizer, auto& field) {
         "With `run.precision: bf16`: whether the optimizer rounds the fp32 master weights to bf16 "
         "stochastically, so that the expected value is the master, instead of to nearest. The bits "
         "depend on `run.seed`, the step and the weight, not on the layout.");
+  field("ema_decay", optimizer.ema_decay, NumberIn{0.0, 1.0, true},
+        "Keeps an exponential moving average of the weights, which often evaluates better than the "
+        "weights of a single step: after each step, average = `ema_decay` × average + (1 - "
+        "`ema_decay`) × weight, in fp32. It begins with the weights where it starts, without a "
+        "warmup of the decay; a common value is 0.999. Evaluations compute the loss of both, and "
+        "`checkpoint.keep_best` and `eval.patience` compare that of the average. Checkpoints store "
+        "it, and commands that use a model, as `tessera export`, read it with `--ema`. Takes 4 "
+        "bytes per trained parameter, sharded by `parallel.zero: 1`. 0 keeps none.");
   field("lr_scales", optimizer.lr_scales, PatternNumbers{{0.0, 1e6}},
         "Factors of the learning rate of some parameters, by patterns of their names, as in "
         "`{\"embedding.*\": 0.1, \"classifier.*\": 10}`. `*` stands for any text; of several "
@@ -673,7 +681,8 @@ void describe(Section& eval, auto& field) {
         "Batches of `batch.global` sequences that an evaluation averages over.");
   field("patience", eval.patience, IntegerIn{0, kMaxSteps},
         "Early stopping: the run saves and ends after this many evaluations in a row without a "
-        "lower loss than the lowest so far. 0 never ends it.");
+        "lower loss than the lowest so far, of the averaged weights with `optimizer.ema_decay`. 0 "
+        "never ends it.");
   field("prompts", eval.prompts, ListOf<Passage>{{}, /*may_be_empty=*/true},
         "Texts that the model continues during the run, with `sample_interval`; of an "
         "encoder-decoder, source texts. An empty one starts a document. What the model writes is "
@@ -702,12 +711,13 @@ void describe(Section& checkpoint, auto& field) {
   field("keep", checkpoint.keep, IntegerIn{0, kMaxSteps},
         "Number of newest checkpoints to keep; older ones are deleted. 0 keeps all.");
   field("keep_best", checkpoint.keep_best, TrueOrFalse{},
-        "With `keep`: whether to keep the checkpoint of the evaluation with the lowest loss, too. "
+        "With `keep`: whether to keep the checkpoint of the evaluation with the lowest loss, too; "
+        "with `optimizer.ema_decay` that of the averaged weights. "
         "`eval.interval` must be a multiple of `interval`, so that each evaluation has one.");
   field("background", checkpoint.background, TrueOrFalse{},
         "Whether to write checkpoints while training continues. Steps then wait only for a copy of "
-        "what this rank writes: 12 bytes of host memory per parameter (8 if it has one moment), "
-        "shared by the data ranks. "
+        "what this rank writes: 12 bytes of host memory per parameter (8 if it has one moment; 4 "
+        "more with `optimizer.ema_decay`), shared by the data ranks. "
         "With `false` they wait for the disk. The last checkpoint of a run is written without a "
         "copy.");
   field("resume", checkpoint.resume,
@@ -718,8 +728,8 @@ void describe(Section& checkpoint, auto& field) {
         "`never`, or `required`, which is an error without one.");
   field("from", checkpoint.from, OrNull<Text>{},
         "Folder of a run, or of one of its checkpoints, to load initial weights from if `run.dir` "
-        "has no checkpoint. The step count, optimizer and data order start fresh, unless "
-        "`from_state` is true.");
+        "has no checkpoint: those of the last step, not their average. The step count, optimizer, "
+        "average and data order start fresh, unless `from_state` is true.");
   field("from_state", checkpoint.from_state, TrueOrFalse{},
         "With `from`: whether to continue its run from there in this `run.dir`, with its optimizer "
         "state, step count and position in the data, as when a learning-rate decay branches off.");

@@ -125,6 +125,7 @@ void MetricsLog::rolled_back(int64_t step, const BadStep& failed, int64_t rollba
 
 void MetricsLog::evaluation(int64_t step, const Evaluation& found) {
   Json line = {{"step", step}, {"eval_loss", found.losses.total()}};
+  if (found.ema_losses) line["eval_ema_loss"] = found.ema_losses->total();
   if (found.counts.token_targets > 0) {
     line["eval_token_loss"] = found.losses.token;
     line["eval_token_accuracy"] = found.token_accuracy;
@@ -200,10 +201,12 @@ std::optional<std::string> MetricsLog::problem() {
   return problem;
 }
 
-std::vector<LoggedEvaluation> logged_evaluations(const std::filesystem::path& run_dir) {
+std::vector<LoggedEvaluation> logged_evaluations(const std::filesystem::path& run_dir,
+                                                 bool of_average) {
   std::vector<LoggedEvaluation> found;
   for_each_line(run_dir / "metrics.jsonl", [&](const std::string&, const Json& json, int64_t step) {
-    const auto loss = json.find("eval_loss");
+    const bool has_average = of_average && json.contains("eval_ema_loss");
+    const auto loss = json.find(has_average ? "eval_ema_loss" : "eval_loss");
     if (loss == json.end()) return;
     constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
     found.push_back({step, loss->is_number() ? loss->get<double>() : kNan});

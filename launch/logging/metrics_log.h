@@ -22,7 +22,8 @@ namespace tessera {
 /// it is measured, and, with several CPU ranks,
 /// slowest_rank, slowest_rank_steps and slowest_rank_share (see SlowestRank).
 ///
-/// Evaluations: step, eval_loss and the fields of Evaluation; of each dataset NAME of a blend,
+/// Evaluations: step, eval_loss, eval_ema_loss if the weights have an average, and the fields of
+/// Evaluation; of each dataset NAME of a blend,
 /// eval_loss/NAME and eval_bits_per_byte/NAME; of each file of questions NAME, eval_NAME_acc,
 /// eval_NAME_acc_stderr, eval_NAME_acc_norm and eval_NAME_acc_norm_stderr.
 ///
@@ -81,8 +82,10 @@ struct LoggedEvaluation {
   double loss = 0.0;
 };
 
-/// Returns the evaluations in RUN/metrics.jsonl, in its order.
-std::vector<LoggedEvaluation> logged_evaluations(const std::filesystem::path& run_dir);
+/// Returns the evaluations in RUN/metrics.jsonl, in its order. Their losses are of the averaged
+/// weights if `of_average`, except before the average began.
+std::vector<LoggedEvaluation> logged_evaluations(const std::filesystem::path& run_dir,
+                                                 bool of_average);
 
 /// Whether RUN/samples.jsonl has samples of this step.
 bool has_samples(const std::filesystem::path& run_dir, int64_t step);

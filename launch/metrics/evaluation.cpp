@@ -208,6 +208,7 @@ std::string class_table(const Evaluation& found, const std::vector<std::string>&
 
 std::string describe(const Evaluation& found) {
   std::string text = fmt::format("loss {:.4f}", found.losses.total());
+  if (found.ema_losses) text += fmt::format("  EMA loss {:.4f}", found.ema_losses->total());
   if (found.counts.token_targets > 0) {
     text += fmt::format("  token accuracy {:.1f}% (always the most frequent: {:.1f}%)",
                         100.0 * found.token_accuracy, 100.0 * found.most_frequent_token);

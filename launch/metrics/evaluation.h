@@ -61,6 +61,8 @@ struct DatasetLosses {
 /// The result of an evaluation.
 struct Evaluation {
   Losses losses;
+  /// Of the averaged weights on the same targets, if they have an average.
+  std::optional<Losses> ema_losses = {};
   TargetCounts counts;
   /// Fraction of targets predicted correctly. A tie for the largest logit counts as correct; in
   /// bf16 ties are not rare.
@@ -90,6 +92,9 @@ struct Evaluation {
 
   /// The mean of `f1` over the labels.
   double macro_f1() const;
+
+  /// The loss that tells how good the run's model is: of the averaged weights, if there are any.
+  double best_loss() const { return ema_losses.value_or(losses).total(); }
 };
 
 /// The accuracy of each class and, of up to 20 classes, the confusion matrix, as a table; "" if

@@ -10,11 +10,11 @@
 
 namespace tessera {
 
-EvaluationHistory EvaluationHistory::load(const std::filesystem::path& run_dir, int64_t step,
+EvaluationHistory EvaluationHistory::load(const RunConfig& config, int64_t step,
                                           Communicator& world) {
   std::vector<LoggedEvaluation> logged;
   if (world.rank() == 0) {
-    logged = logged_evaluations(run_dir);
+    logged = logged_evaluations(config.run.dir, config.optimizer.ema_decay > 0.0);
     std::erase_if(logged, [&](const LoggedEvaluation& one) { return one.step > step; });
   }
   const std::string bytes = broadcast_string(

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <vector>
 
+#include "launch/config/run_config.h"
 #include "launch/logging/metrics_log.h"
 #include "parallel/communicators/communicator.h"
 
@@ -13,9 +13,9 @@ namespace tessera {
 /// The losses of a run's evaluations, also of earlier starts. The same on all ranks.
 class EvaluationHistory {
  public:
-  /// Those up to `step` in RUN/metrics.jsonl, which rank 0 reads. Collective.
-  static EvaluationHistory load(const std::filesystem::path& run_dir, int64_t step,
-                                Communicator& world);
+  /// Those up to `step` in RUN/metrics.jsonl, which rank 0 reads. The losses are of the averaged
+  /// weights if the run has them. Collective.
+  static EvaluationHistory load(const RunConfig& config, int64_t step, Communicator& world);
 
   void add(const LoggedEvaluation& evaluation);
   bool has(int64_t step) const;

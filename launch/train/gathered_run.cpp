@@ -38,6 +38,9 @@ LocalValues masters(const Parameter& p) {
 LocalValues moments(const Parameter& p) {
   return local_values(p, p.exp_avg, p.optimizer_shard.exp_avg);
 }
+LocalValues averages(const Parameter& p) {
+  return local_values(p, Tensor(), p.optimizer_shard.ema);
+}
 /// If moments are sharded (ZeRO), gradients are summed only where the moments are.
 LocalValues grads(const Parameter& p) {
   return local_values(p, p.exp_avg.defined() ? p.grad : Tensor(), p.optimizer_shard.grad);
@@ -149,6 +152,7 @@ GatheredRun train_and_gather(const RunConfig& config, const GatherOptions& optio
     }
     gatherer.add(store, masters, result.weights);
     gatherer.add(store, moments, result.exp_avg);
+    gatherer.add(store, averages, result.ema);
     const Evaluation evaluation = trainer.evaluate();
     if (options.save) trainer.save();
     if (world.rank() == 0) {

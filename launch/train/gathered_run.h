@@ -24,6 +24,7 @@ struct GatheredRun {
   WholeTensors first_gradients;  ///< of the first step
   WholeTensors weights;          ///< final master weights
   WholeTensors exp_avg;
+  WholeTensors ema;       ///< of the trained weights; empty without an average
   Evaluation evaluation;  ///< at the end; empty without eval data
   int64_t graph_launches = 0;
 };

@@ -116,7 +116,7 @@ ExitCode run_training(const TrainOptions& options, Communicator& world, const Ru
                                [&](const std::string& skipped) { console.warning(skipped); }));
   if (const auto reason = why_nothing_to_do(config, options, trainer->steps_done())) {
     const int64_t step = trainer->steps_done();
-    const auto history = EvaluationHistory::load(config.run.dir, step, world);
+    const auto history = EvaluationHistory::load(config, step, world);
     const int64_t last = last_step(config, options);
     if (!owes_evaluation(config, step, last, history) && !owes_samples(config, step, last, world)) {
       console.line(*reason);

@@ -209,6 +209,11 @@ void TrainStep::round_values(int64_t steps_done) {
   values_are_rounded_ = true;
 }
 
+void TrainStep::swap_average() {
+  update_.swap_average();
+  values_are_rounded_ = false;
+}
+
 void TrainStep::reset(const ClipState& before) {
   values_are_rounded_ = false;
   update_.clip().reset(before);

@@ -71,10 +71,13 @@ class TrainStep {
   /// if loading failed on one. Collective over the world.
   Loaded run(int64_t step, MicroBatchSource& batches);
 
-  /// With stochastic rounding, rounds the values once after reset(), as the last of `steps_done`
-  /// steps left them, because the masters came from elsewhere. run() does this by itself.
-  /// Collective.
+  /// Rounds the values once after reset(), with stochastic rounding, and after swap_average(), as
+  /// the last of `steps_done` steps left them, because the masters came from elsewhere. run() does
+  /// this by itself. Collective.
   void round_values(int64_t steps_done);
+
+  /// Exchanges the masters with their average; see Optimizer::swap_average().
+  void swap_average();
 
   /// Call it after loading or initializing weights: forgets all steps and failures except for those
   /// of `before`.

@@ -16,14 +16,11 @@
 #include "launch/checkpoint/checkpoint_tokenizer.h"
 #include "launch/checkpoint/model_json.h"
 #include "launch/checkpoint/model_state.h"
-#include "launch/config/label_names.h"
 #include "launch/config/values/source_text.h"
 #include "launch/metrics/model_flops.h"
 #include "launch/train/choice_pass.h"
 #include "launch/train/diagnosis/step_diagnosis.h"
-#include "launch/train/evaluation_pass.h"
 #include "launch/train/memory/gpu_memory_check.h"
-#include "launch/train/model_of_run.h"
 #include "launch/train/optimizer/lr_schedule.h"
 #include "launch/train/optimizer/optimizer_groups.h"
 #include "launch/train/product_tuning.h"
@@ -371,47 +368,6 @@ void Trainer::add_skipped_steps(const StepRecord& record, StepResult& result) {
                   result.skipped_steps, config_.train.max_skipped_steps);
 }
 
-Evaluation Trainer::evaluate() {
-  require(eval_ != nullptr, "there is no eval data: set data.eval or data.eval_fraction");
-  require_finite_steps();
-  train_step_->round_values(steps_done_);
-  const EvaluationPass pass = {
-      config_.model,  *model_,       arena_, groups_,
-      eval_batches_,  device_batch_, rows_,  names_of_labels(config_.data.labels),
-      eval_datasets_, token_bytes_};
-  Evaluation found =
-      tessera::evaluate(pass, std::min(config_.eval.batches, batches_.num_eval_batches()));
-  for (size_t i = 0; i < choices_.size(); ++i) {
-    found.choices.push_back(score_choices(
-        *choices_[i], choice_log_likelihoods(pass, choice_batches_[i], *choices_[i])));
-  }
-  return found;
-}
-
-std::vector<ParameterHistograms> Trainer::histograms() {
-  require_finite_steps();
-  return parameter_histograms(store_, groups_);
-}
-
-void Trainer::ask(const AskModel& question) {
-  require(eval_ != nullptr && tokenizer_ != nullptr,
-          "a question about held-out text needs evaluation data and a tokenizer");
-  require_finite_steps();
-  train_step_->round_values(steps_done_);
-  Sample sample;
-  all_or_none(groups_.world, [&] { eval_->fill(/*sample=*/0, /*epoch=*/0, sample); });
-  ModelOfRun model(config_, *model_, *groups_.tp, arena_);
-  question(model, *tokenizer_, sample);
-}
-
-std::vector<ModelSample> Trainer::write_samples() {
-  require(sample_writer_.has_value(), "there is no prompt: set eval.prompts");
-  require_finite_steps();
-  train_step_->round_values(steps_done_);
-  ModelOfRun model(config_, *model_, *groups_.tp, arena_);
-  return sample_writer_->write(model, groups_, steps_done_);
-}
-
 SavedCheckpoint Trainer::save(const SaveObserver& observer) {
   require(!saving(), "a checkpoint is being saved in the background: finish_save() comes first");
   const auto start = std::chrono::steady_clock::now();
@@ -427,6 +383,8 @@ void Trainer::begin_save(const SaveObserver& observer) {
 
 SaveRequest Trainer::save_request(const SaveObserver& observer) {
   require_finite_steps();
+  // After a failed evaluation, values may still be of the average, and fp32 values are masters.
+  train_step_->round_values(steps_done_);
   // A checkpoint that cannot resume must not displace one that can.
   all_or_none(groups_.world, [&] {
     if (const auto name = not_finite_parameter(store_)) {

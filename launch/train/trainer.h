@@ -99,7 +99,9 @@ class Trainer : private MicroBatchSource {
   bool results_wait() const { return !store_.device().is_cpu(); }
 
   /// Evaluates min(eval.batches, all) batches of the eval data, and all multiple-choice questions.
-  /// Throws if there is no eval data, and like result().
+  /// If the weights have an average, it takes their place for its loss on the same batches, and no
+  /// bit of the training has changed afterwards. Throws if there is no eval data, and like
+  /// result().
   Evaluation evaluate();
 
   /// Writes a text for each of eval.prompts, of which there must be one, with the current weights

@@ -131,7 +131,7 @@ ExitCode TrainingLoop::run_steps() {
   if (FlightRecorder* recorder = FlightRecorder::current()) {
     recorder->set_phase(RunPhase::training);
   }
-  history_ = EvaluationHistory::load(config_.run.dir, trainer_.steps_done(), world_);
+  history_ = EvaluationHistory::load(config_, trainer_.steps_done(), world_);
   if (owes_evaluation(config_, trainer_.steps_done(), last_step_, history_)) evaluate();
   if (owes_samples(config_, trainer_.steps_done(), last_step_, world_)) write_samples();
   if (patience_is_over()) end_early(/*is_saved=*/true);
@@ -169,7 +169,7 @@ void TrainingLoop::roll_back(const SharedError& error) {
       "Rollback {} of at most {} (train.max_rollbacks){}",
       failed.what, step, trainer_.rollbacks(), config_.train.max_rollbacks,
       failed.text.empty() ? "" : ". " + failed.text));
-  history_ = EvaluationHistory::load(config_.run.dir, step, world_);
+  history_ = EvaluationHistory::load(config_, step, world_);
   log_saved(trainer_.save());
   all_or_none(world_, [&] {
     if (!metrics_) return;
@@ -311,7 +311,7 @@ void TrainingLoop::evaluate() {
   const auto start = WalltimeLimit::Clock::now();
   const Evaluation found = trainer_.evaluate();
   walltime_.add_evaluation(WalltimeLimit::Clock::now() - start);
-  history_.add({trainer_.steps_done(), found.losses.total()});
+  history_.add({trainer_.steps_done(), found.best_loss()});
   console_.evaluation(trainer_.steps_done(), found);
   if (metrics_) metrics_->evaluation(trainer_.steps_done(), found);
 }

@@ -55,6 +55,7 @@ def main():
         "parallel": {"tensor": 2},
         "batch": {"global": 4, "micro": 4},
         "train": {"steps": 6},
+        "optimizer": {"ema_decay": 0.5, "frozen": ["embedding.position"]},
         "log": {"interval": 2},
         "checkpoint": {"interval": 3},
     }
@@ -70,8 +71,15 @@ def main():
     assert all(np.isfinite(tensor).all() for tensor in last.values())
     assert not np.array_equal(last["blocks.0.mlp.up.weight"], first["blocks.0.mlp.up.weight"])
     moments = tessera.read_checkpoint("run", kind="optimizer")
-    assert {f"{name}/exp_avg": tensor.shape for name, tensor in last.items()}.items() <= {
+    assert {f"{name}/exp_avg": tensor.shape
+            for name, tensor in last.items() if name != "embedding.position"}.items() <= {
         name: tensor.shape for name, tensor in moments.items()}.items()
+    averages = tessera.read_checkpoint("run", ema=True)
+    assert {name: tensor.shape for name, tensor in averages.items()} == {
+        name: tensor.shape for name, tensor in last.items()}
+    assert np.array_equal(averages["blocks.0.mlp.up.weight"], moments["blocks.0.mlp.up.weight/ema"])
+    assert not np.array_equal(averages["blocks.0.mlp.up.weight"], last["blocks.0.mlp.up.weight"])
+    assert np.array_equal(averages["embedding.position"], last["embedding.position"])
 
     errors = io.StringIO()
     with redirect_stderr(errors):

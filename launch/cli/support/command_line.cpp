@@ -105,12 +105,15 @@ std::vector<NamedValue> command_line_of(const CLI::App& command,
   return values;
 }
 
-void add_run_argument(CLI::App& command, std::string& run) {
+void add_model_argument(CLI::App& command, std::string& run, bool& ema) {
   command
       .add_option("RUN", run,
                   "Folder of a run (uses its newest intact checkpoint) or of one checkpoint")
       ->required()
       ->type_name("");
+  command.add_flag("--ema", ema,
+                   "Use the averaged weights of a run with optimizer.ema_decay instead of those of "
+                   "its last step");
 }
 
 CLI::Validator whole_number_from(int64_t least) {

@@ -26,9 +26,10 @@ std::string command_list(const CLI::App& app);
 std::vector<NamedValue> command_line_of(const CLI::App& command,
                                         const std::vector<std::string>& except = {});
 
-/// Adds the required argument RUN: the folder of a run or of one of its checkpoints. `run` must
-/// live until the command line has been parsed.
-void add_run_argument(CLI::App& command, std::string& run);
+/// Adds the required argument RUN, the folder of a run or of one of its checkpoints, whose model
+/// the command uses, and --ema for its averaged weights. Both must live until the command line has
+/// been parsed.
+void add_model_argument(CLI::App& command, std::string& run, bool& ema);
 
 /// Adds the option --ids, which excludes the option `text` and sets the same `value`: a string, or
 /// a list of them. `value` must live until the command line has been parsed.

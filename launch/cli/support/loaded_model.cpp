@@ -19,7 +19,7 @@ void require_tokenizer(const Tokenizer& tokenizer, std::string_view option,
       option, path.string());
 }
 
-LoadedModel load_model(const std::string& checkpoint, const DeviceOptions& devices,
+LoadedModel load_model(const std::string& checkpoint, bool ema, const DeviceOptions& devices,
                        Communicator& world, int64_t rows, std::optional<int64_t> tensor) {
   LoadedModel loaded;
   all_or_none(world, [&] {
@@ -37,6 +37,7 @@ LoadedModel load_model(const std::string& checkpoint, const DeviceOptions& devic
   Communicator& tp = loaded.groups ? *loaded.groups->tp : *loaded.devices.world;
   all_or_none(world, [&] {
     Checkpoint opened = Checkpoint::open(loaded.path);
+    if (ema) opened.use_average();
     loaded.extra = opened.manifest().extra;
     loaded.tokenizer = tokenizer_of(opened);
     loaded.model = std::make_unique<TextModel>(opened, tp, loaded.devices.device, rows);

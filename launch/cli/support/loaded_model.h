@@ -30,10 +30,10 @@ struct LoadedModel {
 void require_tokenizer(const Tokenizer& tokenizer, std::string_view option,
                        const std::filesystem::path& path);
 
-/// Opens the checkpoint that a user's path stands for, for up to `rows` texts at once. Its heads
-/// are split over all ranks, or over replicas of `tensor` ranks. Throws on all ranks or none.
-/// Collective.
-LoadedModel load_model(const std::string& checkpoint, const DeviceOptions& devices,
+/// Opens the checkpoint that a user's path stands for, for up to `rows` texts at once, with its
+/// averaged weights if `ema`. Its heads are split over all ranks, or over replicas of `tensor`
+/// ranks. Throws on all ranks or none. Collective.
+LoadedModel load_model(const std::string& checkpoint, bool ema, const DeviceOptions& devices,
                        Communicator& world, int64_t rows = 1,
                        std::optional<int64_t> tensor = std::nullopt);
 

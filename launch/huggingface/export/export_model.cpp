@@ -95,6 +95,7 @@ int64_t count_adapter_parameters(const Checkpoint& checkpoint) {
 ExportReport export_model(const ExportOptions& options) {
   const fs::path step = resolve_checkpoint(options.checkpoint);
   Checkpoint checkpoint = Checkpoint::open(step);
+  if (options.ema) checkpoint.use_average();
   const ModelConfig model = model_from_json(checkpoint.manifest().model);
   const ModelClass model_class = model_class_of(model);
   const auto tokenizer = tokenizer_of(checkpoint);
@@ -111,6 +112,7 @@ ExportReport export_model(const ExportOptions& options) {
       options.adapter ? count_adapter_parameters(checkpoint) : count_parameters(model),
       {},
       notes_on(model, *tokenizer)};
+  if (options.ema) report.notes.emplace_back("the weights are the run's averaged ones");
   if (!exported.note.empty()) report.notes.push_back(exported.note);
   std::map<std::string, std::string>& files = exported.files;
   if (!options.adapter) {

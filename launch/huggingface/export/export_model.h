@@ -16,6 +16,7 @@ struct ExportOptions {
   DType precision = DType::f32;  ///< of the exported weights: fp32 or bf16
   bool overwrite = false;        ///< replace an earlier export
   bool adapter = false;          ///< only the low-rank adapters (export_adapter())
+  bool ema = false;              ///< the averaged weights
 };
 
 struct ExportReport {

@@ -84,6 +84,8 @@ class ChoiceRun {
  private:
   void open(Device device) {
     Checkpoint checkpoint = Checkpoint::open(report_.checkpoint);
+    if (options_.ema) checkpoint.use_average();
+    report_.ema = options_.ema;
     report_.step = checkpoint.manifest().step;
     config_ = model_of(checkpoint);
     files_ = open_choices(options_.multiple_choice, *tokenizer_of(checkpoint), config_);

@@ -9,6 +9,10 @@ namespace tessera {
 
 namespace {
 
+std::string checkpoint_text(const EvalReport& report) {
+  return report.checkpoint.string() + (report.ema ? " (averaged weights)" : "");
+}
+
 std::string choices_to_string(const EvalReport& report) {
   int64_t questions = 0, choices = 0;
   for (const ChoiceScores& scores : report.found.choices) {
@@ -16,7 +20,7 @@ std::string choices_to_string(const EvalReport& report) {
     choices += scores.choices;
   }
   std::string text = fmt::format("{}: {} questions with {} choices, {:.0f} choices/s",
-                                 report.checkpoint.string(), questions, choices,
+                                 checkpoint_text(report), questions, choices,
                                  static_cast<double>(choices) / std::max(report.seconds, 1e-9));
   for (const ChoiceScores& scores : report.found.choices) text += "\n" + describe(scores);
   return text;
@@ -35,6 +39,7 @@ Json choices_to_json(const EvalReport& report) {
   }
   Json json = {{"checkpoint", report.checkpoint.string()},
                {"step", report.step},
+               {"ema", report.ema},
                {"multiple_choice", std::move(files)},
                {"seconds", report.seconds}};
   if (!report.notes.empty()) json["notes"] = report.notes;
@@ -64,7 +69,7 @@ std::string to_string(const EvalReport& report) {
   std::string text;
   for (const std::string& note : report.notes) text += note + "\n";
   if (!found.choices.empty()) return text + choices_to_string(report);
-  text += fmt::format("{}: {} samples of {} tokens", report.checkpoint.string(), report.samples,
+  text += fmt::format("{}: {} samples of {} tokens", checkpoint_text(report), report.samples,
                       counts.tokens);
   if (counts.token_targets > 0) {
     text += fmt::format(", {} {}", counts.token_targets,
@@ -95,6 +100,7 @@ Json to_json(const EvalReport& report) {
   if (!found.choices.empty()) return choices_to_json(report);
   Json json = {{"checkpoint", report.checkpoint.string()},
                {"step", report.step},
+               {"ema", report.ema},
                {"loss", found.losses.total()},
                {"samples", report.samples},
                {"tokens", found.counts.tokens},

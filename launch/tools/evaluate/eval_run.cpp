@@ -128,6 +128,8 @@ class EvalRun {
             options_.dump.value_or(""));
     if (options_.dump) create_folder_of(*options_.dump);
     Checkpoint checkpoint = Checkpoint::open(report_.checkpoint);
+    if (options_.ema) checkpoint.use_average();
+    report_.ema = options_.ema;
     report_.step = checkpoint.manifest().step;
     config_ = with_data(config_of(options_, checkpoint), options_.data);
     const ModelTraits traits = traits_of(config_.model);

@@ -17,6 +17,7 @@ namespace tessera {
 
 struct EvalOptions {
   std::string checkpoint;           ///< a run's folder, or a step's
+  bool ema = false;                 ///< evaluate its averaged weights
   std::optional<std::string> data;  ///< a dataset's prefix, or a file of labeled texts
   DataPart part = DataPart::eval;   ///< of the config's data, without `data`
   /// Defines how samples are made; by default the config.yaml of the checkpoint's run, or the
@@ -38,6 +39,7 @@ struct EvalOptions {
 struct EvalReport {
   std::filesystem::path checkpoint;
   int64_t step = 0;
+  bool ema = false;  ///< of the averaged weights
   int64_t samples = 0;
   bool predicts_masked = false;  ///< BERT's losses are of masked tokens
   bool token_labels = false;     ///< tokens' losses are of words' labels

@@ -48,11 +48,13 @@ std::string parameters_text(const Manifest& manifest) {
   return table(rows, {3, 4});
 }
 
-/// The parameters of a kind: "1,063,424 in 70 tensors".
-std::string count_text(const Manifest& manifest, const std::string& kind) {
+bool is_average(std::string_view tensor) { return tensor.ends_with(kEmaSuffix); }
+
+/// The tensors of a kind, or only averages of weights: "1,063,424 in 70 tensors".
+std::string count_text(const Manifest& manifest, const std::string& kind, bool averages = false) {
   int64_t elements = 0, tensors = 0;
   for (const auto& [name, tensor] : manifest.tensors) {
-    if (tensor.kind != kind) continue;
+    if (tensor.kind != kind || is_average(name) != averages) continue;
     elements += tensor.shape.numel();
     ++tensors;
   }
@@ -87,6 +89,9 @@ std::string describe_checkpoint(const std::filesystem::path& step_folder) {
   text += description_line("", to_text(manifest.model));
   text += description_line("parameters", count_text(manifest, kModelKind));
   text += description_line("optimizer", count_text(manifest, kOptimizerKind));
+  if (checkpoint.has_average()) {
+    text += description_line("average", count_text(manifest, kOptimizerKind, /*averages=*/true));
+  }
   text += description_line("tokenizer", tokenizer_text(checkpoint));
   text += description_line("run", to_text(manifest.extra));
   text += description_line("files", human_bytes(static_cast<size_t>(tensor_bytes(manifest))) +

@@ -44,8 +44,9 @@ double bytes_of_element(const RunPlan& plan) {
 }
 
 /// Bytes of AdamW (reads a gradient, a master and two moments; writes the latter three, and a value
-/// if it is not the master), of Lion (the same with one moment), of the gradient norm, and of
-/// converting gradients to bf16 and their sums back. Those of Muon are of a dry run.
+/// if it is not the master), of Lion (the same with one moment), of the average of the weights
+/// (reads it and the master, and writes it), of the gradient norm, and of converting gradients to
+/// bf16 and their sums back. Those of Muon are of a dry run.
 double update_bytes(const RunPlan& plan) {
   const auto local = static_cast<double>(plan.memory.local_parameters);
   const double owners = plan.config.parallel.zero == 1 ? plan.grid.data() : 1.0;
@@ -57,7 +58,8 @@ double update_bytes(const RunPlan& plan) {
   if (plan.config.optimizer.name == OptimizerName::muon) return plan.muon.bytes() + conversions;
   const double moments = plan.config.optimizer.name == OptimizerName::lion ? 1.0 : 2.0;
   const double update = 4.0 * (2.0 + moments) + 4.0 * (1.0 + moments);
-  return local / owners * (update + value + gradient) + conversions;
+  const double average = plan.config.optimizer.ema_decay > 0.0 ? 12.0 : 0.0;
+  return local / owners * (update + value + gradient + average) + conversions;
 }
 
 /// Bytes of the passes that train.recompute repeats.

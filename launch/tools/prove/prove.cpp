@@ -106,6 +106,7 @@ std::optional<std::string> differs(const GatheredRun& run, const GatheredRun& wh
       {losses_differ(run, whole, 0, kTolerance),
        named("gradient", difference(run.first_gradients, whole.first_gradients, gradients)),
        named("weights", difference(run.weights, whole.weights, 20 * kTolerance)),
+       named("average", difference(run.ema, whole.ema, 20 * kTolerance)),
        evaluations_differ(run.evaluation, whole.evaluation, kTolerance)});
 }
 
@@ -193,7 +194,8 @@ class Prover {
     std::filesystem::remove_all(certificate_.small.run.dir);
     if (exact) {
       return first_of({named("weights", bit_difference(resumed.weights, uninterrupted.weights)),
-                       named("moments", bit_difference(resumed.exp_avg, uninterrupted.exp_avg))});
+                       named("moments", bit_difference(resumed.exp_avg, uninterrupted.exp_avg)),
+                       named("average", bit_difference(resumed.ema, uninterrupted.ema))});
     }
     return first_of(
         {losses_differ(resumed, uninterrupted, kSteps / 2, kTolerance),

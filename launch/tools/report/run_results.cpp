@@ -81,7 +81,8 @@ bool is_choice_accuracy(const RunRecord& run, const std::string& key) {
 
 RunResults results_of(const RunRecord& run) {
   RunResults results;
-  results.eval_loss = best_of(run.find("eval_loss"), -1.0);
+  results.eval_loss = best_of(run.find("eval_ema_loss"), -1.0);
+  if (!results.eval_loss) results.eval_loss = best_of(run.find("eval_loss"), -1.0);
   if (const RunSeries* loss = run.find("loss")) {
     for (const RunPoint& point : *loss) {
       if (!std::isnan(point.value)) results.loss = point;

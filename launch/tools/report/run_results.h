@@ -22,7 +22,7 @@ std::vector<KeyDifference> key_differences(const std::vector<RunRecord>& runs);
 
 /// The results of a run in numbers; nullopt for what was not measured.
 struct RunResults {
-  std::optional<RunPoint> eval_loss;  ///< the lowest
+  std::optional<RunPoint> eval_loss;  ///< the lowest; of the averaged weights if the run has them
   std::optional<RunPoint> loss;       ///< the last finite one
   std::optional<RunPoint> accuracy;   ///< the highest of an evaluation: of labels, or of tokens
   std::optional<double> tokens_per_second, mfu;  ///< medians

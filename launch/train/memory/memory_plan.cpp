@@ -105,6 +105,9 @@ std::vector<MemoryPlan::Line> memory_lines(const ParameterStore& store,
   if (const size_t bytes = store.frozen_master_bytes(); bytes > 0) {
     lines.push_back({"frozen master weights", bytes, /*in_host=*/true});
   }
+  if (const size_t bytes = store.average_bytes(); bytes > 0) {
+    lines.insert(lines.begin() + 4, {"weight average", bytes});
+  }
   // Few models have one.
   if (const size_t bytes = store.constant_bytes(); bytes > 0) {
     lines.insert(lines.begin() + 4, {"attention mask", bytes});
@@ -163,9 +166,9 @@ size_t checkpoint_copy_bytes(const ParameterStore& store, int data_ranks) {
       return round_up(elements * int64_t{sizeof(float)}, int64_t{kAlignment});
     };
     const int64_t all = aligned(parameter.real_shape().numel());
-    const size_t moments = parameter.second_moment ? 2 : 1;
+    const size_t moments = (parameter.second_moment ? 2 : 1) + (store.has_average() ? 1 : 0);
     if (parameter.exp_avg.defined()) {
-      shared.insert(shared.end(), moments + 1, all);  // the master and its moments
+      shared.insert(shared.end(), moments + 1, all);  // the master, its moments and average
       continue;
     }
     // A range of elements is cut into a few boxes, each aligned separately.

@@ -2,6 +2,8 @@
 
 #include "core/error.h"
 #include "core/ops/adamw.h"
+#include "core/ops/elementwise.h"
+#include "core/ops/ema.h"
 #include "core/ops/lion.h"
 #include "launch/train/optimizer/value_rounding.h"
 #include "parallel/communicators/traffic.h"
@@ -41,7 +43,11 @@ void Optimizer::step(int64_t step, double lr, const Tensor& grad_scale, Arena* s
     require(scratch != nullptr, "optimizer: Muon needs scratch memory");
     muon_->step(step, lr, grad_scale, *scratch);
   }
-  for_each_update([&](const Update& range) { update(range, step, lr, grad_scale); });
+  for_each_update([&](const Update& range) {
+    update(range, step, lr, grad_scale);
+    const OptimizerShard& run = range.range.shard;
+    if (run.ema.defined()) ema_step(settings_.ema_decay, grad_scale, run.master, run.ema);
+  });
 }
 
 void Optimizer::update(const Update& update, int64_t step, double lr,
@@ -69,11 +75,24 @@ void Optimizer::update(const Update& update, int64_t step, double lr,
 }
 
 void Optimizer::round_values(int64_t steps_done) {
-  if (!settings_.stochastic_rounding) return;
+  if (!settings_.stochastic_rounding && !swapped_) return;
+  swapped_ = false;
   for_each_update([&](const Update& update) {
     const OptimizerShard& run = update.range.shard;
-    round_stochastically(run.master, at_step(*update.rounding, steps_done), run.value);
+    if (update.rounding) {
+      round_stochastically(run.master, at_step(*update.rounding, steps_done), run.value);
+    } else {
+      copy(run.master, run.value);
+    }
   });
+}
+
+void Optimizer::swap_average() {
+  require(store_.has_average(), "optimizer: the store keeps no average of the weights");
+  for (const Update& update : updates_) {
+    ema_swap(update.range.shard.master, update.range.shard.ema);
+  }
+  swapped_ = true;
 }
 
 template <typename Work>

@@ -28,7 +28,8 @@ class Optimizer {
             uint64_t seed = 0, Communicator* tp = nullptr);
 
   /// Applies update number `step` (counted from 0) after multiplying the gradients by `grad_scale`,
-  /// (1) fp32 on the store's device. Changes nothing if it is NaN. Muon takes memory from
+  /// (1) fp32 on the store's device, and moves the average of the weights, if the store keeps one,
+  /// towards the new ones. Changes nothing if `grad_scale` is NaN. Muon takes memory from
   /// `scratch`, which may be null otherwise. Collective over the data ranks that share the store,
   /// with Muon over all tensor and data ranks.
   void step(int64_t step, double lr, const Tensor& grad_scale, Arena* scratch = nullptr);
@@ -36,7 +37,12 @@ class Optimizer {
   /// With stochastic rounding: values = masters, rounded with the bits of the last of `steps_done`
   /// steps, as step() left them. Use it for masters loaded from elsewhere, such as a checkpoint, so
   /// that the resumed run is bitwise the same. Collective like step().
+  /// After swap_average(), with or without stochastic rounding.
   void round_values(int64_t steps_done);
+
+  /// Exchanges the masters that this rank updates with their average, so that calling it twice
+  /// changes no bit. Values follow in round_values(). Not collective.
+  void swap_average();
 
   size_t num_ranges() const { return updates_.size(); }
 
@@ -61,6 +67,7 @@ class Optimizer {
   Communicator* owners_;  // null if this rank owns the whole store
   std::vector<Update> updates_;
   std::optional<Muon> muon_;
+  bool swapped_ = false;  // since values were rounded
 };
 
 }  // namespace tessera

@@ -165,6 +165,7 @@ void allocate_for_training(const RunConfig& config, const ParallelGroups& groups
   store.omit_second_moments([&](const Parameter& parameter) {
     return optimizer.name == OptimizerName::lion || updates_matrices(optimizer, parameter);
   });
+  if (optimizer.ema_decay > 0.0) store.keep_average();
   store.allocate(device, config.run.precision, StoreFor::training,
                  optimizer_sharding(config, groups));
 }

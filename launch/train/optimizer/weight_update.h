@@ -38,6 +38,9 @@ class WeightUpdate {
   /// See Optimizer::round_values().
   void round_values(int64_t steps_done) { optimizer_.round_values(steps_done); }
 
+  /// See Optimizer::swap_average().
+  void swap_average() { optimizer_.swap_average(); }
+
   /// Runs step number `step` (counted from 0) of the optimizer with the clipped gradients, using
   /// `arena` as scratch memory.
   void apply(int64_t step, double lr, const LossSums& sums, Arena& arena);

@@ -115,6 +115,23 @@ void report_other_order(const RunConfig& config, const Trainer& trainer, const J
   }
 }
 
+/// Says what becomes of the average of the weights if only the checkpoint or the run has one.
+void report_other_average(const RunConfig& config, const Checkpoint& checkpoint,
+                          const std::function<void(std::string)>& report) {
+  const double decay = config.optimizer.ema_decay;
+  if (has_weights_alone(checkpoint) || checkpoint.has_average() == (decay > 0.0)) return;
+  const std::string path = checkpoint.path().string();
+  if (decay > 0.0) {
+    return report(fmt::format(
+        "optimizer.ema_decay is {}, but {} has no average of the weights: it begins with the "
+        "weights of step {}",
+        decay, path, checkpoint.manifest().step));
+  }
+  report(fmt::format(
+      "{} has an average of the weights, but optimizer.ema_decay is 0: from here on there is none",
+      path));
+}
+
 /// Warns if the tokenizer differs from the saved one. Some users do that on purpose, to give unused
 /// tokens a meaning.
 void report_other_tokenizer(const RunConfig& config, const Trainer& trainer,
@@ -217,6 +234,7 @@ std::string start_or_resume(const RunConfig& config, Trainer& trainer, Communica
         if (world.rank() == 0) {
           report_other_order(config, trainer, checkpoint.manifest().extra, report);
           report_other_tokenizer(config, trainer, checkpoint, report);
+          report_other_average(config, checkpoint, report);
         }
         what = has_weights_alone(checkpoint)
                    ? fmt::format("started with the weights of {}", state->string())

@@ -26,6 +26,7 @@
 #include "core/ops/cuda/matmul/matmul.h"
 #include "core/ops/dropout.h"
 #include "core/ops/elementwise.h"
+#include "core/ops/ema.h"
 #include "core/ops/embedding.h"
 #include "core/ops/key_values.h"
 #include "core/ops/layer_norm.h"
@@ -242,6 +243,17 @@ TEST_P(LargeTensorsOf, Muon) {
   update.expect_same("update");
   master.expect_same("master");
   value.expect_same("value");
+}
+
+TEST_F(LargeTensors, Ema) {
+  const Both weight(kElements, DType::f32, 1), ema(kElements, DType::f32, 2);
+  const OwnedTensor scale = on_gpu(random_tensor({1}, DType::f32, 4).tensor);
+  run_both([&](auto of) {
+    ema_step(0.9, scale.tensor, of(weight), of(ema));
+    ema_swap(of(weight), of(ema));
+  });
+  weight.expect_same("weight");
+  ema.expect_same("ema");
 }
 
 TEST_F(LargeTensors, StochasticRounding) {

@@ -319,6 +319,8 @@ TEST_F(PlanRun, MemoryMatchesRunOfEachOptimizer) {
         run.optimizer.eps = OptimizerSection().eps;
         run.parallel.zero = zero;
         run.run.precision = zero == 0 ? DType::f32 : DType::bf16;
+        run.optimizer.ema_decay = name == OptimizerName::muon || zero == 0 ? 0.9 : 0.0;
+        run.checkpoint.interval = 5;
         SCOPED_TRACE(
             fmt::format("{}, {} data ranks, {}", to_string(name), grid.data, describe(run)));
         expect_plan_matches_run(run, grid);

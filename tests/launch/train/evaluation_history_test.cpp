@@ -45,14 +45,33 @@ TEST(EvaluationHistory, IsReadFromMetricsForAllRanks) {
 {"step":6,"eval_loss":4.25}
 {"step":8,"eval_loss":4.0}
 {"step":8,"eval_l)";
+  RunConfig config, none;
+  config.run.dir = folder.path();
+  none.run.dir = folder / "none";
   run_thread_ranks(2, [&](Communicator& world) {
-    const auto until_6 = EvaluationHistory::load(folder.path(), 6, world);
+    const auto until_6 = EvaluationHistory::load(config, 6, world);
     EXPECT_EQ(until_6.best_step(), 6);
     EXPECT_TRUE(until_6.has(4));
     EXPECT_FALSE(until_6.has(8));
-    EXPECT_EQ(EvaluationHistory::load(folder.path(), 5, world).best_step(), 2);
-    EXPECT_EQ(EvaluationHistory::load(folder.path() / "none", 9, world).best_step(), std::nullopt);
+    EXPECT_EQ(EvaluationHistory::load(config, 5, world).best_step(), 2);
+    EXPECT_EQ(EvaluationHistory::load(none, 9, world).best_step(), std::nullopt);
   });
+}
+
+// The average began after step 2.
+TEST(EvaluationHistory, ComparesAveragedWeightsIfTheRunHasThem) {
+  const test::TestFolder folder;
+  std::ofstream(folder.path() / "metrics.jsonl") << R"({"step":2,"eval_loss":4.5}
+{"step":4,"eval_loss":2.5,"eval_ema_loss":4.25}
+{"step":6,"eval_loss":3.5,"eval_ema_loss":3.25}
+{"step":8,"eval_loss":3.0,"eval_ema_loss":null}
+)";
+  RunConfig config;
+  config.run.dir = folder.path();
+  const auto self = make_self_communicator();
+  EXPECT_EQ(EvaluationHistory::load(config, 8, *self).best_step(), 4);
+  config.optimizer.ema_decay = 0.9;
+  EXPECT_EQ(EvaluationHistory::load(config, 8, *self).best_step(), 6);
 }
 
 }  // namespace
