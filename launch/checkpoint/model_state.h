@@ -11,8 +11,9 @@
 namespace tessera {
 
 /// The tensors of a store that a checkpoint stores, as views: the weights in fp32 (the masters)
-/// under the parameters' names, and the moments as "<name>/exp_avg" and, where the optimizer keeps
-/// a second one, "<name>/exp_avg_sq". If several owners share them, only this rank's part.
+/// under the parameters' names, and the moments, in their dtype, as "<name>/exp_avg" and, where the
+/// optimizer keeps a second one, "<name>/exp_avg_sq". If several owners share them, only this
+/// rank's part.
 std::vector<LocalTensor> local_tensors(const ParameterStore& store);
 
 /// The name of a parameter with a NaN or infinite weight among those this rank updates; nullopt if
@@ -31,11 +32,15 @@ std::string load_matching_weights(Checkpoint& checkpoint, ParameterStore& store,
 /// Whether a checkpoint has the optimizer state of a parameter: not if it was frozen.
 bool has_optimizer_state(const Checkpoint& checkpoint, const std::string& parameter);
 
+/// The key in a checkpoint's extra data of the dtype that the moments had in the run, which is fp32
+/// where it is missing.
+inline constexpr const char* kMomentDTypeKey = "moment_dtype";
+
 /// Whether a checkpoint has no optimizer state, as after an import.
 bool has_weights_alone(const Checkpoint& checkpoint);
 
-/// Loads weights and moments. At step 0 the moments are zero, so a checkpoint of that step
-/// may lack them.
+/// Loads weights and moments, whose dtype may differ from the stored one: fp32 is rounded to
+/// nearest bf16. At step 0 the moments are zero, so a checkpoint of that step may lack them.
 void load_training_state(Checkpoint& checkpoint, ParameterStore& store);
 
 }  // namespace tessera

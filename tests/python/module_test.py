@@ -57,6 +57,7 @@ def main():
         "train": {"steps": 6},
         "log": {"interval": 2},
         "checkpoint": {"interval": 3},
+        "optimizer": {"moment_dtype": "bf16"},
     }
     tessera.train(config, ranks=2, mpirun=mpirun)
     metrics = tessera.read_metrics("run")
@@ -72,6 +73,9 @@ def main():
     moments = tessera.read_checkpoint("run", kind="optimizer")
     assert {f"{name}/exp_avg": tensor.shape for name, tensor in last.items()}.items() <= {
         name: tensor.shape for name, tensor in moments.items()}.items()
+    squares = moments["blocks.0.mlp.up.weight/exp_avg_sq"]
+    assert squares.dtype == np.float32 and (squares > 0).any()
+    assert (squares.view(np.uint32) & 0xffff == 0).all(), "bf16"
 
     errors = io.StringIO()
     with redirect_stderr(errors):

@@ -165,6 +165,7 @@ void allocate_for_training(const RunConfig& config, const ParallelGroups& groups
   store.omit_second_moments([&](const Parameter& parameter) {
     return optimizer.name == OptimizerName::lion || updates_matrices(optimizer, parameter);
   });
+  store.store_moments_in(optimizer.moment_dtype);
   store.allocate(device, config.run.precision, StoreFor::training,
                  optimizer_sharding(config, groups));
 }
