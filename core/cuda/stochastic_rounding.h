@@ -7,13 +7,33 @@
 namespace tessera::cuda {
 
 /// How a kernel rounds what it stores. `store_rounded<N>(x, i, to)` rounds and stores the N
-/// elements from i on.
+/// elements from i on; `store_pair<N>(x, y, i, to_x, to_y)` does so for two tensors.
 struct NearestRounding {
   template <int N, typename T>
   __device__ void store_rounded(const Floats<N>& x, int64_t i, T* to) const {
     store_floats(x, to + i);
   }
+
+  template <int N, typename T>
+  __device__ void store_pair(const Floats<N>& x, const Floats<N>& y, int64_t i, T* to_x,
+                             T* to_y) const {
+    store_floats(x, to_x + i);
+    store_floats(y, to_y + i);
+  }
 };
+
+/// The random words of a pack of elements.
+template <int N>
+struct Words {
+  uint32_t at[N];
+};
+
+template <int N>
+__device__ void store_with_words(const Floats<N>& x, const Words<N>& words, bfloat16* to) {
+  Pack<bfloat16, N> pack;
+  for (int j = 0; j < N; ++j) pack.at[j] = tessera::round_stochastically(x.at[j], words.at[j]);
+  store(pack, to);
+}
 
 /// Rounds with the bits of core/ops/stochastic_rounding.h. If `blocks` is set, runs and their
 /// starts in the global tensor are multiples of 4, so an aligned pack of 4 is one block of Philox.
@@ -27,22 +47,17 @@ struct RandomRounding {
 
   template <int N>
   __device__ void store_rounded(const Floats<N>& x, int64_t i, bfloat16* to) const {
-    Pack<bfloat16, N> pack;
-    if constexpr (N == 4) {
-      if (blocks) {
-        const uint4 words = philox_words(rounding.key, element(i) / 4);
-        pack.at[0] = tessera::round_stochastically(x.at[0], words.x);
-        pack.at[1] = tessera::round_stochastically(x.at[1], words.y);
-        pack.at[2] = tessera::round_stochastically(x.at[2], words.z);
-        pack.at[3] = tessera::round_stochastically(x.at[3], words.w);
-        return store(pack, to + i);
-      }
-    }
-    for (int j = 0; j < N; ++j) {
-      const uint32_t word = random_word(rounding.key, element(i + j));
-      pack.at[j] = tessera::round_stochastically(x.at[j], word);
-    }
-    store(pack, to + i);
+    store_with_words(x, words<N>(i), to + i);
+  }
+
+  /// Rounds x with the lower halves of the words, and y with the upper ones.
+  template <int N>
+  __device__ void store_pair(const Floats<N>& x, const Floats<N>& y, int64_t i, bfloat16* to_x,
+                             bfloat16* to_y) const {
+    Words<N> halves = words<N>(i);
+    store_with_words(x, halves, to_x + i);
+    for (int j = 0; j < N; ++j) halves.at[j] >>= 16;
+    store_with_words(y, halves, to_y + i);
   }
 
   StochasticRounding rounding;
@@ -50,6 +65,19 @@ struct RandomRounding {
   bool blocks;
 
  private:
+  template <int N>
+  __device__ Words<N> words(int64_t i) const {
+    if constexpr (N == 4) {
+      if (blocks) {
+        const uint4 block = philox_words(rounding.key, element(i) / 4);
+        return {block.x, block.y, block.z, block.w};
+      }
+    }
+    Words<N> result;
+    for (int j = 0; j < N; ++j) result.at[j] = random_word(rounding.key, element(i + j));
+    return result;
+  }
+
   static bool is_multiple(int64_t number) { return number % 4 == 0; }
 
   __device__ uint64_t element(int64_t i) const {

@@ -16,6 +16,8 @@ struct Lion {
   float weight_decay = 0.0f;
   /// How a bf16 value is rounded: stochastically if set, otherwise to nearest even.
   std::optional<StochasticRounding> rounding = {};
+  /// How a bf16 momentum is rounded; set if and only if it is bf16.
+  std::optional<StochasticRounding> moment_rounding = {};
 };
 
 /// Updates a flat range in one pass, with g = grad × grad_scale:

@@ -14,6 +14,8 @@ namespace tessera {
 struct MuonMomentum {
   float momentum = 0.95f;
   bool nesterov = true;
+  /// How a bf16 momentum is rounded; set if and only if it is bf16.
+  std::optional<StochasticRounding> moment_rounding = {};
 };
 
 /// With g = grad × grad_scale:
@@ -21,9 +23,10 @@ struct MuonMomentum {
 ///     exp_avg += (1 − momentum) (g − exp_avg),
 ///     update = exp_avg, or with nesterov g + momentum (exp_avg − g).
 ///
-/// grad and exp_avg are fp32, update fp32 or bf16, all with the same number of elements; they may
-/// not alias. `update` may be undefined: then only exp_avg is computed. grad_scale is (1) fp32 on
-/// the same device; if it is NaN, exp_avg is unchanged and update is zeros.
+/// grad is fp32, exp_avg and update are fp32 or bf16, all with the same number of elements; they
+/// may not alias. The update is computed from exp_avg before this is rounded. `update` may be
+/// undefined: then only exp_avg is computed. grad_scale is (1) fp32 on the same device; if it is
+/// NaN, exp_avg is unchanged and update is zeros.
 void muon_momentum(const MuonMomentum& settings, const Tensor& grad_scale, const Tensor& grad,
                    Tensor exp_avg, Tensor update);
 

@@ -133,6 +133,13 @@ void ParameterStore::keep_average() {
   keeps_average_ = true;
 }
 
+void ParameterStore::store_moments_in(DType dtype) {
+  require(!allocated_, "the dtype of a store's moments is chosen before it is allocated");
+  require(dtype == DType::f32 || dtype == DType::bf16, "moments are fp32 or bf16, not {}",
+          to_string(dtype));
+  moment_dtype_ = dtype;
+}
+
 const Tensor& ParameterStore::declare_constant(const Tensor& in_host) {
   require(!allocated_, "a constant is declared after a parameter store was allocated");
   require(in_host.device().is_cpu(), "a constant must be in host memory, but is {}",
@@ -185,10 +192,10 @@ void ParameterStore::allocate(Device device, DType precision, StoreFor purpose,
   values_ = flat(flat_size(), precision, true);
   grads_ = flat(flat_size(), DType::f32, training);
   masters_ = flat(layout_.shard_size(), DType::f32, training && precision != DType::f32);
-  exp_avg_ = flat(layout_.shard_size(), DType::f32, training);
+  exp_avg_ = flat(layout_.shard_size(), moment_dtype_, training);
   ema_ = flat(layout_.shard_size(), DType::f32, training && keeps_average_);
   for (Parameter& parameter : parameters_) parameter.offset = layout_.offset(parameter.index);
-  if (training) exp_avg_sq_ = flat(place_second_moments(), DType::f32, true);
+  if (training) exp_avg_sq_ = flat(place_second_moments(), moment_dtype_, true);
   allocate_frozen();
 
   for (Parameter& parameter : parameters_) {
@@ -229,8 +236,8 @@ int64_t ParameterStore::place_second_moments() {
 
 /// Undefined unless all elements have one.
 Tensor ParameterStore::second_moments_of(Range elements) const {
-  const auto size = static_cast<int64_t>(exp_avg_sq_.bytes() / sizeof(float));
-  const Tensor all = exp_avg_sq_.tensor({size}, DType::f32);
+  const auto size = static_cast<int64_t>(exp_avg_sq_.bytes() / size_of(moment_dtype_));
+  const Tensor all = exp_avg_sq_.tensor({size}, moment_dtype_);
   if (elements.empty()) return all.slice(0, 0);
   for (const StoredRange& stored : second_moments_) {
     if (elements.begin < stored.elements.begin || stored.elements.end < elements.end) continue;
@@ -291,14 +298,14 @@ OptimizerShard ParameterStore::shard_of(size_t bucket, Range elements) const {
   const auto flat = [&](const Tensor& tensor) {
     return tensor.slice(elements.begin, elements.end);
   };
-  const auto piece = [&](const Buffer& buffer) {
-    return buffer.tensor({layout_.shard_size()}, DType::f32).slice(state.begin, state.end);
+  const auto piece = [&](const Buffer& buffer, DType dtype) {
+    return buffer.tensor({layout_.shard_size()}, dtype).slice(state.begin, state.end);
   };
   OptimizerShard shard{elements, flat(flat_values()), flat(flat_grads()), {}, {}, {}, {}};
-  shard.master = precision_ == DType::f32 ? shard.value : piece(masters_);
-  shard.exp_avg = piece(exp_avg_);
+  shard.master = precision_ == DType::f32 ? shard.value : piece(masters_, DType::f32);
+  shard.exp_avg = piece(exp_avg_, moment_dtype_);
   shard.exp_avg_sq = second_moments_of(elements);
-  if (keeps_average_) shard.ema = piece(ema_);
+  if (keeps_average_) shard.ema = piece(ema_, DType::f32);
   return shard;
 }
 
@@ -378,22 +385,24 @@ void ParameterStore::mark_grads_valid() {
 }
 
 Tensor ParameterStore::flat_masters() const {
-  return precision_ == DType::f32 ? flat_values() : whole_state(masters_, "masters");
+  return precision_ == DType::f32 ? flat_values() : whole_state(masters_, DType::f32, "masters");
 }
 
-Tensor ParameterStore::flat_exp_avg() const { return whole_state(exp_avg_, "exp_avg"); }
+Tensor ParameterStore::flat_exp_avg() const {
+  return whole_state(exp_avg_, moment_dtype_, "exp_avg");
+}
 
 Tensor ParameterStore::flat_exp_avg_sq() const {
   require(exp_avg_sq_.bytes() == exp_avg_.bytes(),
           "the optimizer keeps no second moment of some parameters");
-  return whole_state(exp_avg_sq_, "exp_avg_sq");
+  return whole_state(exp_avg_sq_, moment_dtype_, "exp_avg_sq");
 }
 
-Tensor ParameterStore::whole_state(const Buffer& buffer, const char* what) const {
+Tensor ParameterStore::whole_state(const Buffer& buffer, DType dtype, const char* what) const {
   require(!layout_.sharding().sharded(),
           "{} of a parameter store with {} optimizer shards are not whole on any rank", what,
           layout_.sharding().num_shards);
-  return buffer.tensor({flat_size()}, DType::f32);
+  return buffer.tensor({flat_size()}, dtype);
 }
 
 }  // namespace tessera

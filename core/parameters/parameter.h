@@ -80,8 +80,8 @@ struct OptimizerShard {
   Tensor value;       ///< compute precision
   Tensor grad;        ///< fp32
   Tensor master;      ///< fp32; `value` itself where precision is fp32
-  Tensor exp_avg;     ///< fp32
-  Tensor exp_avg_sq;  ///< fp32; undefined unless the parameters of all elements have one
+  Tensor exp_avg;     ///< moment_dtype()
+  Tensor exp_avg_sq;  ///< moment_dtype(); undefined unless the parameters of all elements have one
   Tensor ema;         ///< fp32: the average of `master`; undefined unless the store keeps one
 };
 
@@ -108,8 +108,8 @@ struct Parameter {
   // that are the values, or frozen, are always defined; frozen parameters have no moments.
   Tensor master;      ///< local_shape, fp32; `value` itself where precision is fp32. If frozen and
                       ///< bf16 it is in host memory: only checkpoints need it.
-  Tensor exp_avg;     ///< local_shape, fp32: the first moment
-  Tensor exp_avg_sq;  ///< local_shape, fp32: the second moment, if the optimizer keeps one
+  Tensor exp_avg;     ///< local_shape, moment_dtype(): the first moment
+  Tensor exp_avg_sq;  ///< local_shape, moment_dtype(): the second one, if the optimizer keeps one
 
   /// The elements of real_shape(), row-major, that this rank updates in training: all of them, or
   /// with several shards a range that may be empty. Empty if frozen.
@@ -178,6 +178,9 @@ class ParameterStore {
   /// Keeps an average of the trained weights, too. Call it before allocate() for training.
   void keep_average();
 
+  /// The dtype of the moments, fp32 or bf16. Call it before allocate() for training.
+  void store_moments_in(DType dtype);
+
   /// Allocates zeroed buffers. Throws if two parameters share a name, or if all are frozen.
   void allocate(Device device, DType precision, StoreFor purpose,
                 const OptimizerSharding& sharding = {});
@@ -219,6 +222,7 @@ class ParameterStore {
   Tensor flat_exp_avg() const;
   Tensor flat_exp_avg_sq() const;
   DType precision() const { return precision_; }
+  DType moment_dtype() const { return moment_dtype_; }
   Device device() const { return device_; }
 
   size_t constant_bytes() const;
@@ -231,7 +235,7 @@ class ParameterStore {
 
  private:
   OptimizerShard shard_of(size_t bucket, Range elements) const;
-  Tensor whole_state(const Buffer& buffer, const char* what) const;
+  Tensor whole_state(const Buffer& buffer, DType dtype, const char* what) const;
 
   struct Constant {
     Tensor in_host, tensor;
@@ -251,7 +255,7 @@ class ParameterStore {
   std::deque<Parameter> parameters_;
   std::deque<Constant> constants_;
   FlatLayout layout_;  // frozen parameters have no elements
-  DType precision_ = DType::f32;
+  DType precision_ = DType::f32, moment_dtype_ = DType::f32;
   Device device_;
   bool allocated_ = false, keeps_average_ = false;
   Buffer values_, grads_, masters_, exp_avg_, exp_avg_sq_, ema_;

@@ -52,6 +52,18 @@ void copy_rounded(const Tensor& whole, const Tensor& values) {
   copy(rounded.tensor, values);
 }
 
+/// Reads a box of a moment in the dtype of `piece`. Numbers that bf16 does not represent are
+/// rounded to nearest.
+void read_moment(Checkpoint& checkpoint, const std::string& name, const Shape& global_shape,
+                 const Box& box, const Tensor& piece) {
+  if (piece.dtype() == DType::f32 || checkpoint.tensor(name).dtype == piece.dtype()) {
+    return checkpoint.read_box(name, global_shape, box, piece);
+  }
+  const OwnedTensor whole(piece.shape(), DType::f32);
+  checkpoint.read_box(name, global_shape, box, whole.tensor);
+  copy_rounded(whole.tensor, piece);
+}
+
 /// Each owner rounds all values itself and keeps its part of the masters.
 void load_shared_weight(Checkpoint& checkpoint, const Parameter& parameter) {
   const Tensor values = parameter.real_part(parameter.value);
@@ -225,7 +237,7 @@ void load_training_state(Checkpoint& checkpoint, ParameterStore& store) {
             checkpoint.path().string(), parameter.name);
     const auto load = [&](const std::string& name, const Tensor& run) {
       for_each_owned_box(parameter, run, [&](const Box& box, const Tensor& piece) {
-        checkpoint.read_box(name, parameter.global_shape, box, piece);
+        read_moment(checkpoint, name, parameter.global_shape, box, piece);
       });
     };
     load(parameter.name + kExpAvg, parameter.optimizer_shard.exp_avg);

@@ -11,9 +11,9 @@
 namespace tessera {
 
 /// The tensors of a store that a checkpoint stores, as views: the weights in fp32 (the masters)
-/// under the parameters' names, the moments as "<name>/exp_avg" and, where the optimizer keeps a
-/// second one, "<name>/exp_avg_sq", and the average, if there is one, as "<name>/ema". If several
-/// owners share them, only this rank's part.
+/// under the parameters' names, the moments, in their dtype, as "<name>/exp_avg" and, where the
+/// optimizer keeps a second one, "<name>/exp_avg_sq", and the average, if there is one, as
+/// "<name>/ema". If several owners share them, only this rank's part.
 std::vector<LocalTensor> local_tensors(const ParameterStore& store);
 
 /// The name of a parameter with a NaN or infinite weight among those this rank updates; nullopt if
@@ -32,11 +32,16 @@ std::string load_matching_weights(Checkpoint& checkpoint, ParameterStore& store,
 /// Whether a checkpoint has the optimizer state of a parameter: not if it was frozen.
 bool has_optimizer_state(const Checkpoint& checkpoint, const std::string& parameter);
 
+/// The key in a checkpoint's extra data of the dtype that the moments had in the run, which is fp32
+/// where it is missing.
+inline constexpr const char* kMomentDTypeKey = "moment_dtype";
+
 /// Whether a checkpoint has no optimizer state, as after an import.
 bool has_weights_alone(const Checkpoint& checkpoint);
 
-/// Loads weights, moments and the average. At step 0 the moments are zero, so a checkpoint of that
-/// step may lack them. If it has no average, the store's begins with the weights.
+/// Loads weights, moments and the average. The moments' dtype may differ from the stored one: fp32
+/// is rounded to nearest bf16. At step 0 the moments are zero, so a checkpoint of that step may
+/// lack them. If it has no average, the store's begins with the weights.
 void load_training_state(Checkpoint& checkpoint, ParameterStore& store);
 
 }  // namespace tessera

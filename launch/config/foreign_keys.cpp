@@ -136,6 +136,7 @@ constexpr ForeignKey kForeignKeys[] = {
     {"optimizer.nesterov", {"muon_use_nesterov"}},
     {"optimizer.ns_steps", {"muon_num_ns_steps", "newton_schulz_steps"}},
     {"optimizer.ema_decay", {"model_ema_decay", "ema_rate", "averaging_decay"}},
+    {"optimizer.moment_dtype", {"exp_avg_dtype", "exp_avg_sq_dtype"}},
     {"optimizer.grad_clip", {"clip_grad", "max_grad_norm", "gradient_clipping", "max_norm"}},
 
     {"eval.interval", {"eval_interval", "eval_steps"}},

@@ -74,7 +74,8 @@ void describe(Section& run, auto& field) {
         "has any and the build supports them. Ranks of a host use its GPUs in order, one each.");
   field("precision", run.precision, OneOf<DType>{{{"fp32", DType::f32}, {"bf16", DType::bf16}}},
         "Precision of weights and activations in the forward and backward passes. `bf16` halves "
-        "their memory; gradients, master weights and the optimizer's moments stay in fp32.");
+        "their memory; gradients and master weights stay in fp32, and the optimizer's moments in "
+        "`optimizer.moment_dtype`.");
   field("tf32", run.tf32, TrueOrFalse{},
         "With `precision: fp32` on a GPU: whether linear layers run their matrix products on "
         "tensor cores, which round the operands to 11 of fp32's 24 significant bits and accumulate "
@@ -652,6 +653,12 @@ void describe(Section& optimizer, auto& field) {
         "`checkpoint.keep_best` and `eval.patience` compare that of the average. Checkpoints store "
         "it, and commands that use a model, as `tessera export`, read it with `--ema`. Takes 4 "
         "bytes per trained parameter, sharded by `parallel.zero: 1`. 0 keeps none.");
+  field("moment_dtype", optimizer.moment_dtype,
+        OneOf<DType>{{{"fp32", DType::f32}, {"bf16", DType::bf16}}},
+        "Precision in which the optimizer's moments are stored; a step computes in fp32. `bf16` "
+        "halves their memory, from 8 to 4 bytes per parameter with `adamw`. It is rounded "
+        "stochastically, with bits that depend on `run.seed`, the step, the weight and the moment, "
+        "not on the layout. A run may resume with another one; its moments are converted.");
   field("lr_scales", optimizer.lr_scales, PatternNumbers{{0.0, 1e6}},
         "Factors of the learning rate of some parameters, by patterns of their names, as in "
         "`{\"embedding.*\": 0.1, \"classifier.*\": 10}`. `*` stands for any text; of several "
@@ -717,7 +724,7 @@ void describe(Section& checkpoint, auto& field) {
   field("background", checkpoint.background, TrueOrFalse{},
         "Whether to write checkpoints while training continues. Steps then wait only for a copy of "
         "what this rank writes: 12 bytes of host memory per parameter (8 if it has one moment; 4 "
-        "more with `optimizer.ema_decay`), shared by the data ranks. "
+        "and 2 less with `moment_dtype: bf16`, 4 more with `ema_decay`), shared by the data ranks. "
         "With `false` they wait for the disk. The last checkpoint of a run is written without a "
         "copy.");
   field("resume", checkpoint.resume,

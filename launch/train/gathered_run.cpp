@@ -6,9 +6,12 @@
 #include <bit>
 #include <cmath>
 #include <mutex>
+#include <utility>
 
 #include "core/deterministic.h"
 #include "core/error.h"
+#include "core/memory.h"
+#include "core/ops/elementwise.h"
 #include "core/parameters/shard_runs.h"
 #include "launch/checkpoint/find.h"
 #include "launch/data/training_data.h"
@@ -21,7 +24,16 @@ namespace {
 /// Some elements of a parameter's shard, indexed in row-major order.
 struct LocalValues {
   Range elements;
-  Tensor data;
+  Tensor data;          ///< fp32 or bf16
+  Buffer widened = {};  ///< of `data` in fp32, if it was bf16
+
+  void widen() {
+    if (!data.defined() || data.dtype() == DType::f32) return;
+    OwnedTensor wide(data.shape(), DType::f32, data.device());
+    copy(data, wide.tensor);
+    data = wide.tensor;
+    widened = std::move(wide.buffer);
+  }
 };
 using Pick = std::function<LocalValues(const Parameter&)>;
 
@@ -56,12 +68,14 @@ class Gatherer {
   void add(const ParameterStore& store, const Pick& pick, WholeTensors& into) {
     const std::lock_guard lock(mutex_);
     for (const Parameter& parameter : store.parameters()) {
-      if (!pick(parameter).data.defined()) continue;
+      LocalValues part = pick(parameter);
+      if (!part.data.defined()) continue;
+      part.widen();
       std::vector<float>& whole = into[parameter.name];
       std::vector<bool>& known = known_[{&into, parameter.name}];
       whole.resize(static_cast<size_t>(parameter.global_shape.numel()));
       known.resize(whole.size());
-      add(parameter, pick(parameter), whole, known);
+      add(parameter, part, whole, known);
     }
   }
 

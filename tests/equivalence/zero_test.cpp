@@ -120,7 +120,58 @@ TEST_F(Zero, LionMatchesReplicatedOptimizerAndResumes) {
   }
 }
 
+/// The loss of the last steps of runs that learn alike differs by less than this share.
+constexpr double kSameLearning = 0.02;
+
+// The random bits of a moment depend on its element, not on who owns it.
+TEST_F(Zero, Bf16MomentsMatchReplicatedOptimizerAndResume) {
+  for (const OptimizerName name : {OptimizerName::adamw, OptimizerName::lion}) {
+    RunConfig run = config(SmallKind::gpt_packed, DType::bf16);
+    std::filesystem::remove_all(run.run.dir);
+    run.optimizer.name = name;
+    if (name == OptimizerName::lion) run.optimizer.eps = OptimizerSection().eps;
+    run.optimizer.betas = {0.9, 0.999};
+    run.optimizer.lr = 1e-3;
+    const WholeRun fp32 = test::train_whole(with_zero(run, 0), {{2, 2}, 2 * kSteps});
+    run.optimizer.moment_dtype = DType::bf16;
+    const WholeRun whole = test::train_whole(with_zero(run, 0), {{2, 2}, 2 * kSteps});
+    const double expected = fp32.steps.back().loss();
+    EXPECT_NEAR(whole.steps.back().loss(), expected, kSameLearning * expected);
+    EXPECT_LT(whole.steps.back().loss(), whole.steps.front().loss());
+    EXPECT_NE(whole.exp_avg, fp32.exp_avg) << "nothing was rounded";
+    expect_same_run(test::train_whole(with_zero(run, 1), {{2, 2}, 2 * kSteps}), whole);
+    test::train_whole(with_zero(run, 1), {{2, 2}, kSteps, /*resume=*/false, /*save=*/true});
+    for (const int64_t zero : {0, 1}) {
+      const WholeRun resumed =
+          test::train_whole(with_zero(run, zero), {{2, 2}, kSteps, /*resume=*/true});
+      test::expect_same_bits(resumed.weights, whole.weights, "weights");
+      test::expect_same_bits(resumed.exp_avg, whole.exp_avg, "moments");
+    }
+  }
+}
+
+WholeTensors rounded_to_bf16(WholeTensors tensors) {
+  for (auto& [name, values] : tensors) {
+    for (float& value : values) value = static_cast<float>(bfloat16(value));
+  }
+  return tensors;
+}
+
 // --- checkpoints
+
+TEST_F(Zero, ResumesWithMomentsOfAnotherDType) {
+  RunConfig run = config(SmallKind::gpt);
+  const WholeRun fp32 = test::train_whole(run, {{2, 2}, kSteps, /*resume=*/false, /*save=*/true});
+  run.optimizer.moment_dtype = DType::bf16;
+  for (const int64_t zero : {0, 1}) {
+    const WholeRun bf16 =
+        test::train_whole(with_zero(run, zero), {{1, 4}, 0, /*resume=*/true, /*save=*/zero == 1});
+    test::expect_same_bits(bf16.exp_avg, rounded_to_bf16(fp32.exp_avg), "rounded moments");
+  }
+  run.optimizer.moment_dtype = DType::f32;
+  const WholeRun again = test::train_whole(run, {{4, 1}, 0, /*resume=*/true});
+  test::expect_same_bits(again.exp_avg, rounded_to_bf16(fp32.exp_avg), "converted moments");
+}
 
 /// Part of a run: its layout and ZeRO stage.
 struct Leg {

@@ -295,6 +295,14 @@ class Table {
     measure("adamw bf16", {7.5 * four}, [&] { step(value.tensor); });
     settings.rounding = {{1, RandomPurpose::stochastic_rounding, 0, 1}};
     measure("adamw bf16, stochastic rounding", {7.5 * four}, [&] { step(value.tensor); });
+    const OwnedTensor m16 = zeros({n}, DType::bf16), v16 = zeros({n}, DType::bf16);
+    AdamW rounded = settings;
+    rounded.rounding = {};
+    rounded.moment_rounding = {{1, RandomPurpose::moment_rounding, 0, 1}};
+    measure("adamw bf16, moments in bf16", {5.5 * four}, [&] {
+      adamw_step(rounded, scale.tensor, grad.tensor, m16.tensor, v16.tensor, master.tensor,
+                 value.tensor);
+    });
     settings.rounding->index = {sizes_.width(), 2 * sizes_.width(), 0};
     measure("adamw bf16, stochastic rounding of columns", {7.5 * four},
             [&] { step(value.tensor); });

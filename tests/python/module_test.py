@@ -55,7 +55,11 @@ def main():
         "parallel": {"tensor": 2},
         "batch": {"global": 4, "micro": 4},
         "train": {"steps": 6},
-        "optimizer": {"ema_decay": 0.5, "frozen": ["embedding.position"]},
+        "optimizer": {
+            "moment_dtype": "bf16",
+            "ema_decay": 0.5,
+            "frozen": ["embedding.position"],
+        },
         "log": {"interval": 2},
         "checkpoint": {"interval": 3},
     }
@@ -80,6 +84,9 @@ def main():
     assert np.array_equal(averages["blocks.0.mlp.up.weight"], moments["blocks.0.mlp.up.weight/ema"])
     assert not np.array_equal(averages["blocks.0.mlp.up.weight"], last["blocks.0.mlp.up.weight"])
     assert np.array_equal(averages["embedding.position"], last["embedding.position"])
+    squares = moments["blocks.0.mlp.up.weight/exp_avg_sq"]
+    assert squares.dtype == np.float32 and (squares > 0).any()
+    assert (squares.view(np.uint32) & 0xffff == 0).all(), "bf16"
 
     errors = io.StringIO()
     with redirect_stderr(errors):

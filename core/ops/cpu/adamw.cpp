@@ -12,21 +12,41 @@
 namespace tessera::cpu {
 namespace {
 
-// Memory-bound: 16 bytes read and 12 written per element, and the value if it is not the master.
-// The square root and the division hide behind the traffic.
-template <bool kValue, typename T>
-void update(AdamWConstants c, float grad_scale, const float* grad, float* exp_avg,
-            float* exp_avg_sq, float* master, T* value, int64_t n) {
+/// M: of the moments; T: of the value.
+template <typename M, typename T>
+struct AdamWState {
+  const float* grad;
+  M *exp_avg, *exp_avg_sq;
+  float* master;
+  T* value;
+  bool separate;  ///< whether the value is not the master
+
+  AdamWState from(int64_t i) const {
+    return {grad + i, exp_avg + i, exp_avg_sq + i, master + i, value + i, separate};
+  }
+};
+
+// Memory-bound: with fp32 moments 16 bytes read and 12 written per element, and the value if it is
+// not the master. The square root and the division hide behind the traffic.
+template <bool kValue, typename M, typename T>
+void update(AdamWConstants c, float grad_scale, const AdamWState<M, T>& s, const uint32_t* words,
+            int64_t n) {
+  const float* grad = s.grad;
+  M *exp_avg = s.exp_avg, *exp_avg_sq = s.exp_avg_sq;
+  float* master = s.master;
+  T* value = s.value;
   const auto block = [=](int64_t first, auto count) {
 #pragma omp simd
     for (int64_t i = first; i < first + count; ++i) {
       const float g = grad[i] * grad_scale;
-      const float m = std::fma(c.one_minus_beta1, g - exp_avg[i], exp_avg[i]);
-      const float v = std::fma(c.beta2, exp_avg_sq[i], c.one_minus_beta2 * (g * g));
+      const float before = to_float(exp_avg[i]);
+      const float m = std::fma(c.one_minus_beta1, g - before, before);
+      const float v = std::fma(c.beta2, to_float(exp_avg_sq[i]), c.one_minus_beta2 * (g * g));
       const float denominator = std::fma(std::sqrt(v), c.root_scale, c.eps);
       const float p = std::fma(-c.step_size, m / denominator, c.keep * master[i]);
-      exp_avg[i] = m;
-      exp_avg_sq[i] = v;
+      const uint32_t word = word_of<M>(words, i);
+      store_moment(m, word, exp_avg[i]);
+      store_moment(v, word >> 16, exp_avg_sq[i]);
       master[i] = p;
       if constexpr (kValue) value[i] = from_float<T>(p);
     }
@@ -38,20 +58,21 @@ void update(AdamWConstants c, float grad_scale, const float* grad, float* exp_av
   }
 }
 
-/// update() with values that are rounded by the bits of `rounding`.
-void update_and_round(const StochasticRounding& rounding, AdamWConstants c, float grad_scale,
-                      const float* grad, float* exp_avg, float* exp_avg_sq, float* master,
-                      bfloat16* value, Range elements) {
-  for_each_tile(rounding, elements.begin, elements.end,
-                [=](int64_t first, int64_t count, const uint32_t* words) {
-                  float* p = master + first;
-                  update<false>(c, grad_scale, grad + first, exp_avg + first, exp_avg_sq + first, p,
-                                value, count);
-#pragma omp simd
-                  for (int64_t i = 0; i < count; ++i) {
-                    value[first + i] = tessera::round_stochastically(p[i], words[i]);
-                  }
-                });
+template <typename M, typename T>
+void update_elements(const AdamW& settings, const AdamWConstants& constants, float grad_scale,
+                     const AdamWState<M, T>& s, Range elements) {
+  for_each_updated_tile(settings.moment_rounding, settings.rounding, elements.begin, elements.end,
+                        [&](int64_t first, int64_t count, const uint32_t* words) {
+                          const bool nearest = s.separate && !settings.rounding;
+                          const auto run = nearest ? update<true, M, T> : update<false, M, T>;
+                          run(constants, grad_scale, s.from(first), words, count);
+                          if constexpr (dtype_of<T>() == DType::bf16) {
+                            if (settings.rounding) {
+                              round_elements(*settings.rounding, first, first + count, s.master,
+                                             s.value);
+                            }
+                          }
+                        });
 }
 
 }  // namespace
@@ -61,20 +82,14 @@ void adamw_step(const AdamW& settings, const Tensor& grad_scale, const Tensor& g
   const AdamWConstants constants(settings);
   const float scale = grad_scale.data<float>()[0];
   if (std::isnan(scale)) return;
-  const float* g = grad.data<float>();
-  float *m = exp_avg.data<float>(), *v = exp_avg_sq.data<float>(), *p = master.data<float>();
-  const bool separate = value.raw() != master.raw();
-  if (settings.rounding) {
-    bfloat16* out = value.data<bfloat16>();
-    return parallel_for(grad.numel(), kGrain, [=, &settings](int64_t begin, int64_t end) {
-      update_and_round(*settings.rounding, constants, scale, g, m, v, p, out, {begin, end});
-    });
-  }
-  dispatch_float(value.dtype(), [&]<typename T>() {
-    T* out = value.data<T>();
-    parallel_for(grad.numel(), kGrain, [=](int64_t begin, int64_t end) {
-      const auto run = separate ? update<true, T> : update<false, T>;
-      run(constants, scale, g + begin, m + begin, v + begin, p + begin, out + begin, end - begin);
+  dispatch_float(exp_avg.dtype(), [&]<typename M>() {
+    dispatch_float(value.dtype(), [&]<typename T>() {
+      const AdamWState<M, T> s{grad.data<float>(),   exp_avg.data<M>(),
+                               exp_avg_sq.data<M>(), master.data<float>(),
+                               value.data<T>(),      value.raw() != master.raw()};
+      parallel_for(grad.numel(), kGrain, [&, s](int64_t begin, int64_t end) {
+        update_elements(settings, constants, scale, s, {begin, end});
+      });
     });
   });
 }

@@ -12,18 +12,37 @@
 namespace tessera::cpu {
 namespace {
 
-// Memory-bound: 12 bytes read and 8 written per element, and the value if it is not the master.
-template <bool kValue, typename T>
-void lion_update(LionConstants c, float grad_scale, const float* grad, float* exp_avg,
-                 float* master, T* value, int64_t n) {
+/// M: of the momentum; T: of the value.
+template <typename M, typename T>
+struct LionState {
+  const float* grad;
+  M* exp_avg;
+  float* master;
+  T* value;
+  bool separate;  ///< whether the value is not the master
+
+  LionState from(int64_t i) const {
+    return {grad + i, exp_avg + i, master + i, value + i, separate};
+  }
+};
+
+// Memory-bound: with an fp32 momentum 12 bytes read and 8 written per element, and the value if it
+// is not the master.
+template <bool kValue, typename M, typename T>
+void lion_update(LionConstants c, float grad_scale, const LionState<M, T>& s, const uint32_t* words,
+                 int64_t n) {
+  const float* grad = s.grad;
+  M* exp_avg = s.exp_avg;
+  float* master = s.master;
+  T* value = s.value;
   const auto block = [=](int64_t first, auto count) {
 #pragma omp simd
     for (int64_t i = first; i < first + count; ++i) {
-      const float m = exp_avg[i], change = grad[i] * grad_scale - m;
+      const float m = to_float(exp_avg[i]), change = grad[i] * grad_scale - m;
       const float update = std::fma(c.one_minus_beta1, change, m);
       const float sign = update > 0.0f ? 1.0f : update < 0.0f ? -1.0f : 0.0f;
       const float p = std::fma(-c.lr, sign, c.keep * master[i]);
-      exp_avg[i] = std::fma(c.one_minus_beta2, change, m);
+      store_moment(std::fma(c.one_minus_beta2, change, m), word_of<M>(words, i), exp_avg[i]);
       master[i] = p;
       if constexpr (kValue) value[i] = from_float<T>(p);
     }
@@ -35,6 +54,23 @@ void lion_update(LionConstants c, float grad_scale, const float* grad, float* ex
   }
 }
 
+template <typename M, typename T>
+void lion_update_elements(const Lion& settings, const LionConstants& constants, float grad_scale,
+                          const LionState<M, T>& s, Range elements) {
+  for_each_updated_tile(
+      settings.moment_rounding, settings.rounding, elements.begin, elements.end,
+      [&](int64_t first, int64_t count, const uint32_t* words) {
+        const bool nearest = s.separate && !settings.rounding;
+        const auto run = nearest ? lion_update<true, M, T> : lion_update<false, M, T>;
+        run(constants, grad_scale, s.from(first), words, count);
+        if constexpr (dtype_of<T>() == DType::bf16) {
+          if (settings.rounding) {
+            round_elements(*settings.rounding, first, first + count, s.master, s.value);
+          }
+        }
+      });
+}
+
 }  // namespace
 
 void lion_step(const Lion& settings, const Tensor& grad_scale, const Tensor& grad, Tensor exp_avg,
@@ -42,27 +78,13 @@ void lion_step(const Lion& settings, const Tensor& grad_scale, const Tensor& gra
   const LionConstants constants(settings);
   const float scale = grad_scale.data<float>()[0];
   if (std::isnan(scale)) return;
-  const float* g = grad.data<float>();
-  float *m = exp_avg.data<float>(), *p = master.data<float>();
-  const bool separate = value.raw() != master.raw();
-  if (settings.rounding) {
-    bfloat16* out = value.data<bfloat16>();
-    return parallel_for(grad.numel(), kGrain, [=, &settings](int64_t begin, int64_t end) {
-      for_each_tile(
-          *settings.rounding, begin, end, [=](int64_t first, int64_t count, const uint32_t* words) {
-            lion_update<false>(constants, scale, g + first, m + first, p + first, out, count);
-#pragma omp simd
-            for (int64_t i = 0; i < count; ++i) {
-              out[first + i] = tessera::round_stochastically(p[first + i], words[i]);
-            }
-          });
-    });
-  }
-  dispatch_float(value.dtype(), [&]<typename T>() {
-    T* out = value.data<T>();
-    parallel_for(grad.numel(), kGrain, [=](int64_t begin, int64_t end) {
-      const auto run = separate ? lion_update<true, T> : lion_update<false, T>;
-      run(constants, scale, g + begin, m + begin, p + begin, out + begin, end - begin);
+  dispatch_float(exp_avg.dtype(), [&]<typename M>() {
+    dispatch_float(value.dtype(), [&]<typename T>() {
+      const LionState<M, T> s{grad.data<float>(), exp_avg.data<M>(), master.data<float>(),
+                              value.data<T>(), value.raw() != master.raw()};
+      parallel_for(grad.numel(), kGrain, [&, s](int64_t begin, int64_t end) {
+        lion_update_elements(settings, constants, scale, s, {begin, end});
+      });
     });
   });
 }

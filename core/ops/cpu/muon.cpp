@@ -11,18 +11,34 @@
 namespace tessera::cpu {
 namespace {
 
-template <bool kUpdate, typename T>
-void add_to_momentum(MuonMomentum settings, float grad_scale, const float* grad, float* exp_avg,
-                     T* update, int64_t n) {
-  const float rate = 1.0f - settings.momentum;
-  const float momentum = settings.nesterov ? settings.momentum : 1.0f;
+/// M: of exp_avg; T: of the update, which may be null.
+template <typename M, typename T>
+struct MomentumState {
+  const float* grad;
+  M* exp_avg;
+  T* update;
+
+  MomentumState from(int64_t i) const {
+    return {grad + i, exp_avg + i, update != nullptr ? update + i : nullptr};
+  }
+};
+
+template <bool kUpdate, typename M, typename T>
+void add_to_momentum(float beta, bool nesterov, float grad_scale, const MomentumState<M, T>& s,
+                     const uint32_t* words, int64_t n) {
+  const float rate = 1.0f - beta;
+  const float momentum = nesterov ? beta : 1.0f;
+  const float* grad = s.grad;
+  M* exp_avg = s.exp_avg;
+  T* update = s.update;
   const auto block = [=](int64_t first, auto count) {
 #pragma omp simd
     for (int64_t i = first; i < first + count; ++i) {
       // Every product is fused by hand: whether a compiler does it may depend on kUpdate, and ranks
       // with and without the update must have the same momentum.
-      const float m = std::fma(rate, std::fma(grad[i], grad_scale, -exp_avg[i]), exp_avg[i]);
-      exp_avg[i] = m;
+      const float before = to_float(exp_avg[i]);
+      const float m = std::fma(rate, std::fma(grad[i], grad_scale, -before), before);
+      store_moment(m, word_of<M>(words, i), exp_avg[i]);
       if constexpr (kUpdate) {
         const float change = std::fma(-grad[i], grad_scale, m);
         update[i] = from_float<T>(std::fma(momentum, change, grad[i] * grad_scale));
@@ -34,6 +50,20 @@ void add_to_momentum(MuonMomentum settings, float grad_scale, const float* grad,
   } else {
     for_each_block(n, block, grad, exp_avg);
   }
+}
+
+template <typename M, typename T>
+void add_gradients(const MuonMomentum& settings, float grad_scale, const MomentumState<M, T>& s,
+                   int64_t n) {
+  parallel_for(n, kGrain, [&, s](int64_t begin, int64_t end) {
+    for_each_updated_tile(
+        settings.moment_rounding, std::nullopt, begin, end,
+        [&](int64_t first, int64_t count, const uint32_t* words) {
+          const auto run =
+              s.update != nullptr ? add_to_momentum<true, M, T> : add_to_momentum<false, M, T>;
+          run(settings.momentum, settings.nesterov, grad_scale, s.from(first), words, count);
+        });
+  });
 }
 
 template <bool kValue, typename T>
@@ -63,17 +93,13 @@ void muon_momentum(const MuonMomentum& settings, const Tensor& grad_scale, const
     return;
   }
   const float* g = grad.data<float>();
-  float* m = exp_avg.data<float>();
-  const int64_t n = grad.numel();
-  if (!update.defined()) {
-    return parallel_for(n, kGrain, [=, &settings](int64_t begin, int64_t end) {
-      add_to_momentum<false, float>(settings, scale, g + begin, m + begin, nullptr, end - begin);
-    });
-  }
-  dispatch_float(update.dtype(), [&]<typename T>() {
-    T* out = update.data<T>();
-    parallel_for(n, kGrain, [=, &settings](int64_t begin, int64_t end) {
-      add_to_momentum<true>(settings, scale, g + begin, m + begin, out + begin, end - begin);
+  dispatch_float(exp_avg.dtype(), [&]<typename M>() {
+    M* m = exp_avg.data<M>();
+    if (!update.defined()) {
+      return add_gradients(settings, scale, MomentumState<M, float>{g, m, nullptr}, grad.numel());
+    }
+    dispatch_float(update.dtype(), [&]<typename T>() {
+      add_gradients(settings, scale, MomentumState<M, T>{g, m, update.data<T>()}, grad.numel());
     });
   });
 }
@@ -89,14 +115,11 @@ void muon_step(const MuonStep& settings, const Tensor& grad_scale, const Tensor&
     const bfloat16* u = update.data<bfloat16>();
     bfloat16* out = value.data<bfloat16>();
     return parallel_for(n, kGrain, [=, &settings](int64_t begin, int64_t end) {
-      for_each_tile(*settings.rounding, begin, end,
-                    [=](int64_t first, int64_t count, const uint32_t* words) {
-                      subtract_update<false>(lr, keep, u + first, p + first, out, count);
-#pragma omp simd
-                      for (int64_t i = 0; i < count; ++i) {
-                        out[first + i] = tessera::round_stochastically(p[first + i], words[i]);
-                      }
-                    });
+      for_each_updated_tile(std::nullopt, settings.rounding, begin, end,
+                            [&](int64_t first, int64_t count, const uint32_t* /*words*/) {
+                              subtract_update<false>(lr, keep, u + first, p + first, out, count);
+                              round_elements(*settings.rounding, first, first + count, p, out);
+                            });
     });
   }
   const bool separate = value.raw() != master.raw();

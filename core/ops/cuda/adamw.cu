@@ -11,16 +11,18 @@ namespace {
 
 constexpr int kThreads = 256;
 
-template <typename T>
+/// M: of the moments; T: of the value.
+template <typename M, typename T>
 struct State {
   const float* grad;
-  float *exp_avg, *exp_avg_sq, *master;
+  M *exp_avg, *exp_avg_sq;
+  float* master;
   T* value;  ///< null if the master is the value
 };
 
-template <int N, typename T, typename Rounding>
-__device__ void update(const AdamWConstants& c, float grad_scale, const State<T>& s,
-                       const Rounding& rounding, int64_t at) {
+template <int N, typename M, typename T, typename Moments, typename Rounding>
+__device__ void update(const AdamWConstants& c, float grad_scale, const State<M, T>& s,
+                       const Moments& moments, const Rounding& rounding, int64_t at) {
   const Floats<N> grad = load_floats<N>(s.grad + at);
   Floats<N> m = load_floats<N>(s.exp_avg + at), v = load_floats<N>(s.exp_avg_sq + at);
   Floats<N> p = load_floats<N>(s.master + at);
@@ -31,34 +33,45 @@ __device__ void update(const AdamWConstants& c, float grad_scale, const State<T>
     const float denominator = fmaf(sqrtf(v.at[i]), c.root_scale, c.eps);
     p.at[i] = fmaf(-c.step_size, m.at[i] / denominator, c.keep * p.at[i]);
   }
-  store_floats(m, s.exp_avg + at);
-  store_floats(v, s.exp_avg_sq + at);
+  moments.store_pair(m, v, at, s.exp_avg, s.exp_avg_sq);
   store_floats(p, s.master + at);
   if (s.value != nullptr) rounding.store_rounded(p, at, s.value);
 }
 
-// Memory-bound: 16 bytes read and 12 written per element, and the value if it is not the master. A
-// thread keeps four accesses of 16 bytes in flight.
-template <int N, typename T, typename Rounding>
-__global__ void adamw_kernel(AdamWConstants constants, const float* grad_scale, State<T> state,
-                             Rounding rounding, int64_t n) {
+// Memory-bound: with fp32 moments 16 bytes read and 12 written per element, and the value if it is
+// not the master. A thread keeps four accesses of up to 16 bytes in flight.
+template <int N, typename M, typename T, typename Moments, typename Rounding>
+__global__ void adamw_kernel(AdamWConstants constants, const float* grad_scale, State<M, T> state,
+                             Moments moments, Rounding rounding, int64_t n) {
   const float scale = *grad_scale;
   if (scale != scale) return;  // NaN
   for_each_pack<N>(n, [&](auto size, int64_t first) {
-    update<size()>(constants, scale, state, rounding, first);
+    update<size()>(constants, scale, state, moments, rounding, first);
   });
 }
 
-template <typename T, typename Rounding>
-void launch_adamw(const AdamW& settings, const float* grad_scale, const State<T>& s,
-                  const Rounding& rounding, int64_t n) {
+template <typename M, typename T, typename Moments, typename Rounding>
+void launch_adamw(const AdamW& settings, const float* grad_scale, const State<M, T>& s,
+                  const Moments& moments, const Rounding& rounding, int64_t n) {
   constexpr int kPack = kPackSize<float>;
   const bool packs = takes_packs<kPack>(s.grad) && takes_packs<kPack>(s.exp_avg) &&
                      takes_packs<kPack>(s.exp_avg_sq) && takes_packs<kPack>(s.master) &&
                      takes_packs<kPack>(s.value);
   launch("adamw_step", one_dimensional(packs ? ceil_div(n, kPack) : n, kThreads),
-         packs ? adamw_kernel<kPack, T, Rounding> : adamw_kernel<1, T, Rounding>,
-         AdamWConstants(settings), grad_scale, s, rounding, n);
+         packs ? adamw_kernel<kPack, M, T, Moments, Rounding>
+               : adamw_kernel<1, M, T, Moments, Rounding>,
+         AdamWConstants(settings), grad_scale, s, moments, rounding, n);
+}
+
+template <typename M, typename T, typename Moments>
+void round_values(const AdamW& settings, const float* grad_scale, const State<M, T>& s,
+                  const Moments& moments, int64_t n) {
+  if constexpr (dtype_of<T>() == DType::bf16) {
+    if (settings.rounding) {
+      return launch_adamw(settings, grad_scale, s, moments, RandomRounding(*settings.rounding), n);
+    }
+  }
+  launch_adamw(settings, grad_scale, s, moments, NearestRounding{}, n);
 }
 
 }  // namespace
@@ -66,16 +79,18 @@ void launch_adamw(const AdamW& settings, const float* grad_scale, const State<T>
 void adamw_step(const AdamW& settings, const Tensor& grad_scale, const Tensor& grad, Tensor exp_avg,
                 Tensor exp_avg_sq, Tensor master, Tensor value) {
   const int64_t n = grad.numel();
-  dispatch_float(value.dtype(), [&]<typename T>() {
-    const State<T> s{grad.data<float>(), exp_avg.data<float>(), exp_avg_sq.data<float>(),
-                     master.data<float>(), value.raw() == master.raw() ? nullptr : value.data<T>()};
-    const float* scale = grad_scale.data<float>();
-    if constexpr (dtype_of<T>() == DType::bf16) {
-      if (settings.rounding) {
-        return launch_adamw(settings, scale, s, RandomRounding(*settings.rounding), n);
+  const float* scale = grad_scale.data<float>();
+  dispatch_float(exp_avg.dtype(), [&]<typename M>() {
+    dispatch_float(value.dtype(), [&]<typename T>() {
+      const State<M, T> s{grad.data<float>(), exp_avg.data<M>(), exp_avg_sq.data<M>(),
+                          master.data<float>(),
+                          value.raw() == master.raw() ? nullptr : value.data<T>()};
+      if constexpr (dtype_of<M>() == DType::bf16) {
+        round_values(settings, scale, s, RandomRounding(*settings.moment_rounding), n);
+      } else {
+        round_values(settings, scale, s, NearestRounding{}, n);
       }
-    }
-    launch_adamw(settings, scale, s, NearestRounding{}, n);
+    });
   });
 }
 

@@ -10,25 +10,30 @@ namespace {
 
 constexpr int kThreads = 256;
 
-template <int N, typename T>
-__device__ void add_to_momentum(const MuonMomentum& settings, float grad_scale, const float* grad,
-                                float* exp_avg, T* update, int64_t at) {
+struct Momentum {
+  float beta;
+  bool nesterov;
+};
+
+template <int N, typename M, typename T, typename Moments>
+__device__ void add_to_momentum(const Momentum& settings, float grad_scale, const float* grad,
+                                M* exp_avg, T* update, const Moments& moments, int64_t at) {
   const Floats<N> grads = load_floats<N>(grad + at);
   Floats<N> m = load_floats<N>(exp_avg + at), u = {};
   for (int i = 0; i < N; ++i) {
     const float g = grads.at[i];
-    m.at[i] = fmaf(1.0f - settings.momentum, fmaf(g, grad_scale, -m.at[i]), m.at[i]);
-    u.at[i] = fmaf(settings.nesterov ? settings.momentum : 1.0f, fmaf(-g, grad_scale, m.at[i]),
+    m.at[i] = fmaf(1.0f - settings.beta, fmaf(g, grad_scale, -m.at[i]), m.at[i]);
+    u.at[i] = fmaf(settings.nesterov ? settings.beta : 1.0f, fmaf(-g, grad_scale, m.at[i]),
                    g * grad_scale);
   }
-  store_floats(m, exp_avg + at);
+  moments.store_rounded(m, at, exp_avg);
   if (update != nullptr) store_floats(u, update + at);
 }
 
-// Memory-bound: 8 bytes read and 4 written per element, and the update.
-template <int N, typename T>
-__global__ void momentum_kernel(MuonMomentum settings, const float* grad_scale, const float* grad,
-                                float* exp_avg, T* update, int64_t n) {
+// Memory-bound: with an fp32 momentum 8 bytes read and 4 written per element, and the update.
+template <int N, typename M, typename T, typename Moments>
+__global__ void momentum_kernel(Momentum settings, const float* grad_scale, const float* grad,
+                                M* exp_avg, T* update, Moments moments, int64_t n) {
   const float scale = *grad_scale;
   if (scale != scale) {  // NaN
     if (update == nullptr) return;
@@ -36,19 +41,20 @@ __global__ void momentum_kernel(MuonMomentum settings, const float* grad_scale, 
     return;
   }
   for_each_pack<N>(n, [&](auto size, int64_t first) {
-    add_to_momentum<size()>(settings, scale, grad, exp_avg, update, first);
+    add_to_momentum<size()>(settings, scale, grad, exp_avg, update, moments, first);
   });
 }
 
-template <typename T>
+template <typename M, typename T, typename Moments>
 void launch_momentum(const MuonMomentum& settings, const float* grad_scale, const float* grad,
-                     float* exp_avg, T* update, int64_t n) {
+                     M* exp_avg, T* update, const Moments& moments, int64_t n) {
   constexpr int kPack = kPackSize<float>;
   const bool packs =
       takes_packs<kPack>(grad) && takes_packs<kPack>(exp_avg) && takes_packs<kPack>(update);
   launch("muon_momentum", one_dimensional(packs ? ceil_div(n, kPack) : n, kThreads),
-         packs ? momentum_kernel<kPack, T> : momentum_kernel<1, T>, settings, grad_scale, grad,
-         exp_avg, update, n);
+         packs ? momentum_kernel<kPack, M, T, Moments> : momentum_kernel<1, M, T, Moments>,
+         Momentum{settings.momentum, settings.nesterov}, grad_scale, grad, exp_avg, update, moments,
+         n);
 }
 
 template <typename T>
@@ -97,14 +103,17 @@ void launch_step(const MuonStep& settings, const float* grad_scale, const Weight
 void muon_momentum(const MuonMomentum& settings, const Tensor& grad_scale, const Tensor& grad,
                    Tensor exp_avg, Tensor update) {
   const float *scale = grad_scale.data<float>(), *g = grad.data<float>();
-  float* m = exp_avg.data<float>();
   const int64_t n = grad.numel();
-  if (!update.defined()) {
-    return launch_momentum(settings, scale, g, m, static_cast<float*>(nullptr), n);
-  }
-  dispatch_float(update.dtype(), [&]<typename T>() {
-    launch_momentum(settings, scale, g, m, update.data<T>(), n);
-  });
+  const auto run = [&]<typename T>(T* out) {
+    if (settings.moment_rounding) {
+      launch_momentum(settings, scale, g, exp_avg.data<bfloat16>(), out,
+                      RandomRounding(*settings.moment_rounding), n);
+    } else {
+      launch_momentum(settings, scale, g, exp_avg.data<float>(), out, NearestRounding{}, n);
+    }
+  };
+  if (!update.defined()) return run(static_cast<float*>(nullptr));
+  dispatch_float(update.dtype(), [&]<typename T>() { run(update.data<T>()); });
 }
 
 void muon_step(const MuonStep& settings, const Tensor& grad_scale, const Tensor& update,

@@ -20,13 +20,13 @@ void adamw_step(const AdamW& settings, const Tensor& grad_scale, const Tensor& g
     require_disjoint(tensor, name, grad, "grad", kOp);
     require_disjoint(tensor, name, grad_scale, "grad_scale", kOp);
   };
-  const auto require_state = [&](const Tensor& tensor, const char* name) {
-    require_dtype(tensor, DType::f32, kOp, name);
-    require_elements(tensor, name);
-  };
-  require_state(exp_avg, "exp_avg");
-  require_state(exp_avg_sq, "exp_avg_sq");
-  require_state(master, "master");
+  const DType moment_dtype = settings.moment_rounding ? DType::bf16 : DType::f32;
+  require_dtype(exp_avg, moment_dtype, kOp, "exp_avg");
+  require_dtype(exp_avg_sq, moment_dtype, kOp, "exp_avg_sq");
+  require_dtype(master, DType::f32, kOp, "master");
+  require_elements(exp_avg, "exp_avg");
+  require_elements(exp_avg_sq, "exp_avg_sq");
+  require_elements(master, "master");
   require_elements(value, "value");
   require_float(value, kOp, "value");
   require(!settings.rounding || value.dtype() == DType::bf16,

@@ -20,7 +20,8 @@ void lion_step(const Lion& settings, const Tensor& grad_scale, const Tensor& gra
     require_disjoint(tensor, name, grad, "grad", kOp);
     require_disjoint(tensor, name, grad_scale, "grad_scale", kOp);
   };
-  require_dtype(exp_avg, DType::f32, kOp, "exp_avg");
+  const DType moment_dtype = settings.moment_rounding ? DType::bf16 : DType::f32;
+  require_dtype(exp_avg, moment_dtype, kOp, "exp_avg");
   require_dtype(master, DType::f32, kOp, "master");
   require_float(value, kOp, "value");
   require_elements(exp_avg, "exp_avg");

@@ -25,7 +25,8 @@ void muon_momentum(const MuonMomentum& settings, const Tensor& grad_scale, const
   constexpr const char* kOp = "muon_momentum";
   check_scale(grad_scale, kOp);
   require_dtype(grad, DType::f32, kOp, "grad");
-  require_dtype(exp_avg, DType::f32, kOp, "exp_avg");
+  const DType moment_dtype = settings.moment_rounding ? DType::bf16 : DType::f32;
+  require_dtype(exp_avg, moment_dtype, kOp, "exp_avg");
   check_elements(exp_avg, "exp_avg", grad.numel(), kOp);
   require_disjoint(exp_avg, "exp_avg", grad, "grad", kOp);
   if (update.defined()) {

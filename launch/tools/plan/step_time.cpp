@@ -57,7 +57,8 @@ double update_bytes(const RunPlan& plan) {
   const double conversions = local / owners * conversion + local * conversion;
   if (plan.config.optimizer.name == OptimizerName::muon) return plan.muon.bytes() + conversions;
   const double moments = plan.config.optimizer.name == OptimizerName::lion ? 1.0 : 2.0;
-  const double update = 4.0 * (2.0 + moments) + 4.0 * (1.0 + moments);
+  const auto moment = static_cast<double>(size_of(plan.config.optimizer.moment_dtype));
+  const double update = 3.0 * sizeof(float) + 2.0 * moments * moment;
   const double average = plan.config.optimizer.ema_decay > 0.0 ? 12.0 : 0.0;
   return local / owners * (update + value + gradient + average) + conversions;
 }

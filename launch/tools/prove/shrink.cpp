@@ -423,6 +423,12 @@ ShrunkRun shrink(const RunConfig& config, const std::filesystem::path& folder) {
     run.left_out.emplace_back(
         "optimizer.name is adamw here, because rounding can change the sign of an update of lion");
   }
+  if (small.optimizer.moment_dtype != DType::f32) {
+    small.optimizer.moment_dtype = DType::f32;
+    run.left_out.emplace_back(
+        "optimizer.moment_dtype is fp32 here, because the last bit of a gradient can change how a "
+        "moment is rounded");
+  }
   small.optimizer.lr = 1e-2;
   small.optimizer.min_lr = 0.0;
   small.optimizer.warmup_steps = 2;

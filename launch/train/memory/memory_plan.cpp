@@ -162,24 +162,29 @@ size_t checkpoint_copy_bytes(const ParameterStore& store, int data_ranks) {
   int64_t own = 0;
   std::vector<int64_t> shared;
   for (const Parameter& parameter : store.parameters()) {
-    const auto aligned = [](int64_t elements) {  // like SliceCopies
-      return round_up(elements * int64_t{sizeof(float)}, int64_t{kAlignment});
+    const auto aligned = [](int64_t elements, DType dtype) {  // like SliceCopies
+      return round_up(elements * static_cast<int64_t>(size_of(dtype)), int64_t{kAlignment});
     };
-    const int64_t all = aligned(parameter.real_shape().numel());
-    const size_t moments = (parameter.second_moment ? 2 : 1) + (store.has_average() ? 1 : 0);
+    const int64_t all = parameter.real_shape().numel();
+    const size_t moments = parameter.second_moment ? 2 : 1;
     if (parameter.exp_avg.defined()) {
-      shared.insert(shared.end(), moments + 1, all);  // the master, its moments and average
+      // The master and its average.
+      shared.insert(shared.end(), store.has_average() ? 2 : 1, aligned(all, DType::f32));
+      shared.insert(shared.end(), moments, aligned(all, store.moment_dtype()));
       continue;
     }
     // A range of elements is cut into a few boxes, each aligned separately.
-    constexpr int64_t kMostBoxes = 2 * Shape::kMaxDims;
-    const int64_t part =
-        aligned(parameter.optimizer_shard.elements.size()) + kMostBoxes * int64_t{kAlignment};
-    own += static_cast<int64_t>(moments) * part;
+    const auto part = [&](DType dtype) {
+      constexpr int64_t kMostBoxes = 2 * Shape::kMaxDims;
+      return aligned(parameter.optimizer_shard.elements.size(), dtype) +
+             kMostBoxes * int64_t{kAlignment};
+    };
+    own += static_cast<int64_t>(moments) * part(store.moment_dtype());
+    if (store.has_average()) own += part(DType::f32);
     if (parameter.master.defined()) {
-      shared.push_back(all);
+      shared.push_back(aligned(all, DType::f32));
     } else {
-      own += part;
+      own += part(DType::f32);
     }
   }
   return static_cast<size_t>(own + largest_share(std::move(shared), data_ranks));

@@ -37,9 +37,9 @@ Muon::Muon(const OptimizerSection& settings, const OptimizerGroups& groups, Para
   for (const Parameter& p : store.parameters()) {
     const OptimizerGroup& group = groups.groups[static_cast<size_t>(groups.group_of[p.index])];
     if (p.frozen || !group.whole_matrices) continue;
-    std::optional<StochasticRounding> rounding;
-    if (settings.stochastic_rounding) rounding = value_rounding(p, seed);
-    weights_.push_back({&p, group, rounding});
+    Weight& weight = weights_.emplace_back(Weight{&p, group, {}, {}});
+    if (settings.stochastic_rounding) weight.rounding = value_rounding(p, seed);
+    if (store.moment_dtype() != DType::f32) weight.moment_rounding = moment_rounding(p, seed);
   }
   // Slots are equal on all tensor ranks.
   std::ranges::stable_sort(weights_, std::greater<>(),
@@ -64,16 +64,16 @@ void Muon::step(int64_t step, double lr, const Tensor& grad_scale, Arena& scratc
     constexpr int64_t kAligned = kAlignment / sizeof(bfloat16);
     const int64_t slot = round_up(round.weights.front().parameter->slot_size, kAligned);
     round.updates = scratch.allocate({static_cast<int64_t>(ranks), slot}, store_.precision());
-    add_gradients(round, grad_scale);
+    add_gradients(round, step, grad_scale);
     orthogonalize_own(round, scratch);
     if (data_ranks() > 1) dp_->all_gather(updates_of_replica(round), round.updates);
     for (size_t i = 0; i < count; ++i) {
-      const auto& [parameter, group, rounding] = round.weights[i];
-      const OptimizerShard& own = parameter->optimizer_shard;
+      const Weight& weight = round.weights[i];
+      const OptimizerShard& own = weight.parameter->optimizer_shard;
       if (own.elements.empty()) continue;
-      MuonStep settings{static_cast<float>(lr * group.lr_factor),
-                        static_cast<float>(group.weight_decay)};
-      if (rounding) settings.rounding = at_step(*rounding, step + 1);
+      MuonStep settings{static_cast<float>(lr * weight.group.lr_factor),
+                        static_cast<float>(weight.group.weight_decay)};
+      if (weight.rounding) settings.rounding = at_step(*weight.rounding, step + 1);
       muon_step(settings, grad_scale, part_of(row(round.updates, i), own.elements), own.master,
                 own.value);
     }
@@ -92,14 +92,18 @@ Tensor Muon::updates_of_replica(const Round& round) const {
   return round.updates.slice(first, first + tensor_ranks());
 }
 
-void Muon::add_gradients(const Round& round, const Tensor& grad_scale) const {
+void Muon::add_gradients(const Round& round, int64_t step, const Tensor& grad_scale) const {
   const bool shares_momentum = store_.layout().sharding().sharded();
-  const MuonMomentum momentum{static_cast<float>(settings_.momentum), settings_.nesterov};
+  MuonMomentum momentum{static_cast<float>(settings_.momentum), settings_.nesterov};
   if (shares_momentum) fill(round.updates, 0.0);
   const size_t first = first_place(), end = first + static_cast<size_t>(tensor_ranks());
   for (size_t i = 0; i < round.weights.size(); ++i) {
-    const OptimizerShard& own = round.weights[i].parameter->optimizer_shard;
+    const Weight& weight = round.weights[i];
+    const OptimizerShard& own = weight.parameter->optimizer_shard;
     if (own.elements.empty()) continue;
+    if (weight.moment_rounding) {
+      momentum.moment_rounding = at_step(*weight.moment_rounding, step + 1);
+    }
     const bool used = shares_momentum || (first <= i && i < end);
     muon_momentum(momentum, grad_scale, own.grad, own.exp_avg,
                   used ? part_of(row(round.updates, i), own.elements) : Tensor());

@@ -25,7 +25,8 @@ Optimizer::Optimizer(const OptimizerSection& settings, ParameterStore& store, Co
 
 void Optimizer::add_updates(uint64_t seed) {
   const auto group_of = [&](const Parameter& p) { return groups_.group_of[p.index]; };
-  if (!settings_.stochastic_rounding) {
+  const bool rounds_moments = store_.moment_dtype() != DType::f32;
+  if (!settings_.stochastic_rounding && !rounds_moments) {
     for (const ShardRange& range : store_.shard_ranges_by(group_of)) updates_.push_back({range});
     return;
   }
@@ -33,8 +34,10 @@ void Optimizer::add_updates(uint64_t seed) {
   for (size_t i = 0; i < store_.parameters().size(); ++i) {
     const Parameter& p = store_.parameters()[i];
     if (p.optimizer_shard.elements.empty()) continue;
-    updates_.push_back(
-        {{p.optimizer_shard, store_.layout().bucket_of(i), group_of(p)}, value_rounding(p, seed)});
+    Update& update = updates_.emplace_back(
+        ShardRange{p.optimizer_shard, store_.layout().bucket_of(i), group_of(p)});
+    if (settings_.stochastic_rounding) update.rounding = value_rounding(p, seed);
+    if (rounds_moments) update.moment_rounding = moment_rounding(p, seed);
   }
 }
 
@@ -61,6 +64,9 @@ void Optimizer::update(const Update& update, int64_t step, double lr,
     settings.beta2 = static_cast<float>(settings_.betas[1]);
     settings.weight_decay = static_cast<float>(group.weight_decay);
     if (update.rounding) settings.rounding = at_step(*update.rounding, step + 1);
+    if (update.moment_rounding) {
+      settings.moment_rounding = at_step(*update.moment_rounding, step + 1);
+    }
   };
   if (settings_.name == OptimizerName::lion) {
     Lion lion;

@@ -17,9 +17,9 @@ namespace tessera {
 
 /// AdamW or Lion over the flat buffers of a store, or Muon for some of its parameters and AdamW for
 /// the others. Adjacent parameters of the same group are updated as one
-/// range. With stochastic rounding each parameter is its own range, because its random bits are. If
-/// data ranks share the store, each updates the part it owns, and a bucket's values are gathered
-/// while the next bucket is updated.
+/// range. With stochastic rounding of values or moments each parameter is its own range, because
+/// its random bits are. If data ranks share the store, each updates the part it owns, and a
+/// bucket's values are gathered while the next bucket is updated.
 class Optimizer {
  public:
   /// All but `settings` must outlive this. `dp` may be null if this rank owns the whole store, and
@@ -50,6 +50,7 @@ class Optimizer {
   struct Update {
     ShardRange range;  ///< its property is the index of the group
     std::optional<StochasticRounding> rounding = {};
+    std::optional<StochasticRounding> moment_rounding = {};
   };
 
   void add_updates(uint64_t seed);

@@ -166,6 +166,7 @@ void allocate_for_training(const RunConfig& config, const ParallelGroups& groups
     return optimizer.name == OptimizerName::lion || updates_matrices(optimizer, parameter);
   });
   if (optimizer.ema_decay > 0.0) store.keep_average();
+  store.store_moments_in(optimizer.moment_dtype);
   store.allocate(device, config.run.precision, StoreFor::training,
                  optimizer_sharding(config, groups));
 }

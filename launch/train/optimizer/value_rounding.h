@@ -14,7 +14,14 @@ inline StochasticRounding value_rounding(const Parameter& parameter, uint64_t se
   return {key, parameter.global_index(), parameter.optimizer_shard.elements.begin};
 }
 
-/// The same for the values after `steps_done` steps.
+/// Likewise for its bf16 moments.
+inline StochasticRounding moment_rounding(const Parameter& parameter, uint64_t seed) {
+  StochasticRounding rounding = value_rounding(parameter, seed);
+  rounding.key.purpose = RandomPurpose::moment_rounding;
+  return rounding;
+}
+
+/// The same for the numbers after `steps_done` steps.
 inline StochasticRounding at_step(StochasticRounding rounding, int64_t steps_done) {
   rounding.key.step = narrow<uint32_t>(steps_done);
   return rounding;

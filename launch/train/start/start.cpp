@@ -132,6 +132,18 @@ void report_other_average(const RunConfig& config, const Checkpoint& checkpoint,
       path));
 }
 
+/// Says if moments are converted to another dtype.
+void report_other_moments(const RunConfig& config, const Checkpoint& checkpoint,
+                          const std::function<void(std::string)>& report) {
+  if (has_weights_alone(checkpoint)) return;
+  const Json saved = checkpoint.manifest().extra.value(kMomentDTypeKey, Json("fp32"));
+  const DType now = config.optimizer.moment_dtype;
+  if (saved == to_string(now)) return;
+  report(fmt::format("optimizer.moment_dtype is {}, but {} has moments in {}: they are {}",
+                     to_string(now), checkpoint.path().string(), excerpt(to_text(saved)),
+                     now == DType::f32 ? "converted" : "rounded to nearest"));
+}
+
 /// Warns if the tokenizer differs from the saved one. Some users do that on purpose, to give unused
 /// tokens a meaning.
 void report_other_tokenizer(const RunConfig& config, const Trainer& trainer,
@@ -233,6 +245,7 @@ std::string start_or_resume(const RunConfig& config, Trainer& trainer, Communica
         trainer.restore(checkpoint);
         if (world.rank() == 0) {
           report_other_order(config, trainer, checkpoint.manifest().extra, report);
+          report_other_moments(config, checkpoint, report);
           report_other_tokenizer(config, trainer, checkpoint, report);
           report_other_average(config, checkpoint, report);
         }

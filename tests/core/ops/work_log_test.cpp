@@ -233,6 +233,12 @@ TEST(WorkOfOps, AdamW) {
   };
   EXPECT_EQ(bytes(on_meta({100})), 4 + 100 * (4 * 4 + 3 * 4 + 2));
   EXPECT_EQ(bytes(state), 4 + 100 * (4 * 4 + 3 * 4));  // the value is the master
+  const Tensor moment = on_meta({100});
+  AdamW settings;
+  settings.moment_rounding.emplace();
+  EXPECT_EQ(
+      work_of([&] { adamw_step(settings, scale, state, moment, moment, state, moment); }).bytes(),
+      4 + 100 * (2 * 4 + 2 * 2 + 4 + 2 * 2 + 2));
 }
 
 TEST(WorkOfOps, LionAndMuon) {

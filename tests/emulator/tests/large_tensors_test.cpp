@@ -194,15 +194,17 @@ StochasticRounding rounding_of(const Tensor& tensor) {
 }
 
 TEST_P(LargeTensorsOf, AdamW) {
-  const Both grad(kElements, DType::f32, 1), exp_avg(kElements, DType::f32, 2);
-  const Both exp_avg_sq(kElements, DType::f32), master(kElements, DType::f32, 3);
+  const Both grad(kElements, DType::f32, 1), exp_avg(kElements, GetParam(), 2);
+  const Both exp_avg_sq(kElements, GetParam()), master(kElements, DType::f32, 3);
   const Both value(kElements, GetParam());
   const OwnedTensor scale = on_gpu(random_tensor({1}, DType::f32, 4).tensor);
   AdamW settings;
   settings.lr = 0.1f;
   settings.weight_decay = 0.01f;
   run_both([&](auto of) {
-    if (GetParam() == DType::bf16) settings.rounding = rounding_of(of(grad));
+    if (GetParam() == DType::bf16) {
+      settings.rounding = settings.moment_rounding = rounding_of(of(grad));
+    }
     adamw_step(settings, scale.tensor, of(grad), of(exp_avg), of(exp_avg_sq), of(master),
                of(value));
   });
@@ -213,13 +215,15 @@ TEST_P(LargeTensorsOf, AdamW) {
 }
 
 TEST_P(LargeTensorsOf, Lion) {
-  const Both grad(kElements, DType::f32, 1), exp_avg(kElements, DType::f32, 2);
+  const Both grad(kElements, DType::f32, 1), exp_avg(kElements, GetParam(), 2);
   const Both master(kElements, DType::f32, 3), value(kElements, GetParam());
   const OwnedTensor scale = on_gpu(random_tensor({1}, DType::f32, 4).tensor);
   Lion settings;
   settings.lr = 0.1f;
   run_both([&](auto of) {
-    if (GetParam() == DType::bf16) settings.rounding = rounding_of(of(grad));
+    if (GetParam() == DType::bf16) {
+      settings.rounding = settings.moment_rounding = rounding_of(of(grad));
+    }
     lion_step(settings, scale.tensor, of(grad), of(exp_avg), of(master), of(value));
   });
   exp_avg.expect_same("exp_avg");
@@ -228,15 +232,18 @@ TEST_P(LargeTensorsOf, Lion) {
 }
 
 TEST_P(LargeTensorsOf, Muon) {
-  const Both grad(kElements, DType::f32, 1), exp_avg(kElements, DType::f32, 2);
+  const Both grad(kElements, DType::f32, 1), exp_avg(kElements, GetParam(), 2);
   const Both master(kElements, DType::f32, 3), value(kElements, GetParam());
   const Both update(kElements, GetParam());
   const OwnedTensor scale = on_gpu(random_tensor({1}, DType::f32, 4).tensor);
   MuonStep settings;
   settings.lr = 0.1f;
   run_both([&](auto of) {
-    muon_momentum({}, scale.tensor, of(grad), of(exp_avg), of(update));
-    if (GetParam() == DType::bf16) settings.rounding = rounding_of(of(grad));
+    MuonMomentum momentum;
+    if (GetParam() == DType::bf16) {
+      settings.rounding = momentum.moment_rounding = rounding_of(of(grad));
+    }
+    muon_momentum(momentum, scale.tensor, of(grad), of(exp_avg), of(update));
     muon_step(settings, scale.tensor, of(update), of(master), of(value));
   });
   exp_avg.expect_same("exp_avg");

@@ -311,7 +311,8 @@ void expect_plan_matches_run(const RunConfig& run, Grid grid) {
 }
 
 TEST_F(PlanRun, MemoryMatchesRunOfEachOptimizer) {
-  for (const OptimizerName name : {OptimizerName::lion, OptimizerName::muon}) {
+  for (const OptimizerName name :
+       {OptimizerName::adamw, OptimizerName::lion, OptimizerName::muon}) {
     for (const Grid grid : {Grid{1, 1}, Grid{1, 4}, Grid{2, 2}, Grid{4, 1}}) {
       for (const int64_t zero : {0, 1}) {
         RunConfig run = config(grid, SmallKind::gpt);
@@ -321,6 +322,7 @@ TEST_F(PlanRun, MemoryMatchesRunOfEachOptimizer) {
         run.run.precision = zero == 0 ? DType::f32 : DType::bf16;
         run.optimizer.ema_decay = name == OptimizerName::muon || zero == 0 ? 0.9 : 0.0;
         run.checkpoint.interval = 5;
+        run.optimizer.moment_dtype = grid.tensor == 1 ? DType::bf16 : DType::f32;
         SCOPED_TRACE(
             fmt::format("{}, {} data ranks, {}", to_string(name), grid.data, describe(run)));
         expect_plan_matches_run(run, grid);
@@ -345,6 +347,25 @@ TEST_F(PlanRun, OptimizersWithOneMomentNeedLessMemory) {
   EXPECT_EQ(2 * moments[OptimizerName::lion], moments[OptimizerName::adamw]);
   EXPECT_LT(moments[OptimizerName::lion], moments[OptimizerName::muon]);
   EXPECT_LT(moments[OptimizerName::muon], moments[OptimizerName::adamw]);
+}
+
+TEST_F(PlanRun, Bf16MomentsNeedHalfTheMemory) {
+  for (const OptimizerName name :
+       {OptimizerName::adamw, OptimizerName::lion, OptimizerName::muon}) {
+    RunConfig run = config({1, 2});
+    run.optimizer.name = name;
+    run.optimizer.eps = OptimizerSection().eps;
+    run.parallel.zero = 1;
+    std::map<DType, size_t> moments;
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      run.optimizer.moment_dtype = dtype;
+      for (const MemoryPlan::Line& line : plan_run(run, 2).memory.lines) {
+        if (line.what == "moments") moments[dtype] = line.bytes;
+      }
+    }
+    EXPECT_GT(moments[DType::bf16], 0u);
+    EXPECT_EQ(2 * moments[DType::bf16], moments[DType::f32]);
+  }
 }
 
 // 5 steps of Newton-Schulz for an m × n matrix, m ≤ n, take 5 (4 m² n + 2 m³) FLOPs. Two ranks have

@@ -70,6 +70,7 @@ void train(ParameterStore& store, Communicator& tp, Communicator& dp,
            const OptimizerSharding& sharding, DType precision, const OptimizerSection& settings) {
   declare_weights(store, tp.size(), tp.rank());
   store.omit_second_moments([](const Parameter& p) { return p.matrices.has_value(); });
+  store.store_moments_in(settings.moment_dtype);
   store.allocate(kCpu, precision, StoreFor::training, sharding);
   store.initialize(1);
   Optimizer optimizer(settings, store, &dp, /*seed=*/5, &tp);
@@ -95,6 +96,7 @@ TEST_P(MuonOnLayouts, MatchesOneRankBitForBit) {
   for (const DType precision : {DType::f32, DType::bf16}) {
     OptimizerSection settings = muon_settings();
     settings.stochastic_rounding = precision == DType::bf16;
+    settings.moment_dtype = precision;
     const auto self = make_self_communicator();
     ParameterStore whole;
     train(whole, *self, *self, {}, precision, settings);
@@ -112,9 +114,10 @@ TEST_P(MuonOnLayouts, MatchesOneRankBitForBit) {
         };
         const auto expect_own = [&](const Tensor& actual, const Tensor& expected) {
           const std::vector<float> expected_shard = shard(expected);
+          const std::vector<double> values = test::to_doubles(actual);
           const Range own = mine.optimizer_shard.elements;
           for (int64_t j = 0; j < own.size(); ++j) {
-            ASSERT_EQ(actual.span<float>()[static_cast<size_t>(j)],
+            ASSERT_EQ(static_cast<float>(values[static_cast<size_t>(j)]),
                       expected_shard[static_cast<size_t>(own.begin + j)])
                 << mine.name << " " << j;
           }

@@ -116,6 +116,19 @@ TEST_F(Resume, RefusesStateOfOtherOptimizer) {
   EXPECT_THAT(reports_of(run), IsEmpty());
 }
 
+TEST_F(Resume, ReportsConvertedMoments) {
+  RunConfig run = run_on({{"data", 1.0}});
+  reports_of(run);
+  run.optimizer.moment_dtype = DType::bf16;
+  EXPECT_THAT(reports_of(run), ElementsAre(AllOf(HasSubstr("optimizer.moment_dtype is bf16, but "),
+                                                 HasSubstr("step_00000001 has moments in fp32"),
+                                                 HasSubstr("they are rounded to nearest"))));
+  EXPECT_THAT(reports_of(run), IsEmpty());
+  run.optimizer.moment_dtype = DType::f32;
+  EXPECT_THAT(reports_of(run), ElementsAre(AllOf(HasSubstr("step_00000003 has moments in bf16"),
+                                                 HasSubstr("they are converted"))));
+}
+
 TEST(TrainParts, DamagedPartsCompareUnequal) {
   const std::vector<TrainPart> parts = {{93, 1.0 / 3.0}, {46, 2.0 / 3.0}};
   EXPECT_TRUE(has_same_parts(Json::object(), parts));
