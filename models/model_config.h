@@ -106,13 +106,19 @@ struct ModelConfig {
   bool tie_embeddings = true;   ///< the output head is the word embedding
   double norm_eps = 1e-5;
   double init_stddev = 0.02;
+  /// Maximal update parametrization (µP): the width of the base model, whose learning rate and
+  /// initial weights suit this one; 0: standard parametrization.
+  int64_t mup_base_hidden_size = 0;
+  int64_t mup_base_head_dim = 0;  ///< the head size of µP's base model
   RotaryFrequencies rotary = {};
   double local_rotary_base = 0.0;       ///< of layers with a window, unscaled; 0: as in all others
   int64_t relative_buckets = 32;        ///< of positions: relative, for all directions together
   int64_t relative_max_distance = 128;  ///< where the last bucket of a direction begins
   bool qk_norm = false;                 ///< RMSNorm of each head's query and key
-  bool scaled_logits = false;    ///< the input of the output head is divided by sqrt(hidden_size)
-  double attention_scale = 0.0;  ///< of q·k; 0: 1 / sqrt(head_dim), see resolved_attention_scale()
+  bool scaled_logits = false;    ///< the input of the output head is divided by sqrt(hidden_size),
+                                 ///< with µP by that of the base model; see logit_scale()
+  double attention_scale = 0.0;  ///< of q·k, with µP of the base model; 0: 1 / sqrt(head_dim), see
+                                 ///< resolved_attention_scale()
   int64_t attention_window = 0;  ///< tokens with |t − s| < attention_window are visible; 0: all
   /// Which layers have the window: a letter per layer, L (local) or G (global: they see all),
   /// repeated until the last layer.
@@ -154,9 +160,26 @@ struct ModelConfig {
     return num_decoder_layers == 0 ? num_layers : num_decoder_layers;
   }
   int64_t resolved_source_length() const { return source_length == 0 ? seq_length : source_length; }
+  bool has_mup() const { return mup_base_hidden_size > 0; }
+  /// µP: the width over that of the base model; 1 in standard parametrization.
+  double width_mult() const {
+    if (!has_mup()) return 1.0;
+    return static_cast<double>(hidden_size) / static_cast<double>(mup_base_hidden_size);
+  }
+  /// What multiplies the products of queries and keys. µP: that of the base model, times its head
+  /// size over this one.
   double resolved_attention_scale() const {
-    if (attention_scale != 0.0) return attention_scale;
-    return 1.0 / std::sqrt(static_cast<double>(resolved_head_dim()));
+    const auto dim = static_cast<double>(resolved_head_dim());
+    const double base = has_mup() ? static_cast<double>(mup_base_head_dim) : dim;
+    const double scale = attention_scale != 0.0 ? attention_scale : 1.0 / std::sqrt(base);
+    return scale * (base / dim);
+  }
+  /// What multiplies the input of a head's last layer, and so the logits without their bias.
+  double logit_scale() const {
+    const double scale = 1.0 / width_mult();
+    if (!scaled_logits) return scale;
+    const int64_t width = has_mup() ? mup_base_hidden_size : hidden_size;
+    return scale / std::sqrt(static_cast<double>(width));
   }
   /// Whether the model sees images instead of texts.
   bool has_images() const { return patch_size > 0; }

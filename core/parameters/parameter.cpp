@@ -1,6 +1,7 @@
 #include "core/parameters/parameter.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -112,6 +113,11 @@ Parameter& ParameterStore::declare(const ParameterSpec& spec) {
   parameter.decay = spec.decay;
   parameter.gradient_sum = spec.gradient_sum;
   parameter.matrices = spec.matrices;
+  parameter.role = spec.role;
+  parameter.width_mult = spec.width_mult;
+  if (spec.role == WidthRole::hidden) {
+    parameter.init.stddev = static_cast<float>(spec.init.stddev / std::sqrt(spec.width_mult));
+  }
   parameter.local_shape = local;
   parameter.slot_size = slot.numel();
   parameter.index = parameters_.size() - 1;

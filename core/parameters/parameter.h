@@ -43,6 +43,12 @@ struct Init {
 /// only this rank's rows contribute. `local_heads`: only this rank's heads do.
 enum class GradientSum : uint8_t { none, local_rows, local_heads };
 
+/// How a parameter grows with the width of a model, in the terms of maximal update parametrization
+/// (µP; Yang et al., "Tensor Programs V", 2022, table 3). `vector`: biases and norms. `input`: only
+/// its outputs become more, as of embeddings. `hidden`: inputs and outputs do, as of the linear
+/// layers in blocks. `output`: only its inputs do, as of a head.
+enum class WidthRole : uint8_t { vector, input, hidden, output };
+
 /// The matrices of a linear layer's weight (..., rows, columns): one for each index of the dims
 /// before the last two, or several if `unit_rows` is set. An optimizer may update each as a whole.
 struct WeightMatrices {
@@ -71,6 +77,10 @@ struct ParameterSpec {
   int64_t slot_extent = 0;
   GradientSum gradient_sum = GradientSum::none;
   std::optional<WeightMatrices> matrices = {};  ///< of the weight of a linear layer in a block
+  WidthRole role = WidthRole::vector;
+  /// Of a hidden weight: its number of inputs over that in µP's base model; 1 in standard
+  /// parametrization. `init.stddev` is the base's: it is divided by the root of this.
+  double width_mult = 1.0;
 };
 
 /// The elements that this rank updates: 1-D views of the same elements of each flat buffer. With
@@ -94,6 +104,8 @@ struct Parameter {
   bool decay = false;
   GradientSum gradient_sum = GradientSum::none;
   std::optional<WeightMatrices> matrices;
+  WidthRole role = WidthRole::vector;
+  double width_mult = 1.0;    ///< see ParameterSpec
   bool second_moment = true;  ///< whether the optimizer keeps one
   bool frozen = false;    ///< never updated: has no gradient, moments or place in the flat buffers
   size_t index = 0;       ///< in the order of the store

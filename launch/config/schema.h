@@ -195,6 +195,15 @@ void describe(Section& model, auto& field) {
         "SwiGLU with `silu`, GeGLU with `gelu`.");
   field("init_stddev", model.init_stddev, NumberIn{0.0, 1000.0},
         "Standard deviation of the initial weights.");
+  field("mup_base_hidden_size", model.mup_base_hidden_size, IntegerIn{0, kMaxWidth},
+        "Maximal update parametrization (µP; Yang et al., 2022): the `hidden_size` of the base "
+        "model, so that a learning rate and initial weights that suit it suit this model, too "
+        "([guide.md](guide.md#transfer-a-learning-rate)). Initial weights and learning rates of "
+        "the linear layers in the blocks, logits and attention scores are scaled by how much wider "
+        "this model is. 0 is standard parametrization, and so is a base of the same sizes.");
+  field("mup_base_head_dim", model.mup_base_head_dim, IntegerIn{0, kMaxWidth},
+        "With `mup_base_hidden_size`: the `head_dim` of the base model, which is this model's if "
+        "wider models have more heads. `attention_scale` is that of the base model.");
   field(by_kind("positions"), model.positions,
         OneOf<Positions>{{{"learned", Positions::learned},
                           {"rotary", Positions::rotary},
@@ -283,8 +292,9 @@ void describe(Section& model, auto& field) {
   field(by_kind("tie_embeddings"), model.tie_embeddings, TrueOrFalse{},
         "Whether the output head is the token embedding, or has a matrix of its own.");
   field(by_kind("scaled_logits"), model.scaled_logits, TrueOrFalse{},
-        "Whether the hidden states are divided by sqrt(`hidden_size`) before the output head, as "
-        "in T5 v1.0, whose head is the token embedding. T5 v1.1 has `false`, and "
+        "Whether the hidden states are divided by sqrt(`hidden_size`), or that of µP's base model, "
+        "before the output head, as in T5 v1.0, whose head is the token embedding. T5 v1.1 has "
+        "`false`, and "
         "`tie_embeddings: false`.");
   field("token_types", model.token_types, IntegerIn{0, 1000},
         "Rows of the token type embedding, which distinguishes the two parts of a pair: 2 in BERT, "
@@ -595,7 +605,8 @@ void describe(Section& optimizer, auto& field) {
       "scaled as large as AdamW's, so that AdamW's `lr` and `weight_decay` fit. A matrix has one "
       "moment.");
   field("lr", optimizer.lr, NumberIn{0.0, 1e6},
-        "The peak learning rate. Wider models need smaller ones.");
+        "The peak learning rate. Wider models need smaller ones, but not with "
+        "`model.mup_base_hidden_size`.");
   field("min_lr", optimizer.min_lr, NumberIn{0.0, 1e6},
         "Learning rate at the last step, or with `inverse_sqrt` the lowest; at most `lr`.");
   field("schedule", optimizer.schedule,

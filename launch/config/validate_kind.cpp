@@ -216,6 +216,21 @@ void check_embeddings(const ModelConfig& model) {
                   no_such_thing(architecture));
 }
 
+void check_mup(const ModelConfig& model) {
+  require_default(model.has_mup() || model.mup_base_head_dim == 0, "model.mup_base_head_dim",
+                  "model.mup_base_hidden_size is 0");
+  if (!model.has_mup()) return;
+  require(model.mup_base_head_dim > 0,
+          "model.mup_base_hidden_size is {}, but model.mup_base_head_dim is 0: give the head size "
+          "of the base model, which is {}, as here, if wider models have more heads",
+          model.mup_base_hidden_size, model.resolved_head_dim());
+  require(model.lora_rank == 0,
+          "model.lora_rank is {}, but model.mup_base_hidden_size is {}, and µP has no rule for "
+          "adapters: `tessera export` and `import` the model first, which makes it one in standard "
+          "parametrization, or train all of it",
+          model.lora_rank, model.mup_base_hidden_size);
+}
+
 /// Keys that only one head uses.
 void check_pooling(const ModelConfig& model) {
   const std::string reason = fmt::format("model.head is {}", name_of(model.head));
@@ -434,6 +449,7 @@ void check_model_kind(const ModelConfig& model) {
   check_positions(model);
   check_masks(model);
   check_embeddings(model);
+  check_mup(model);
 }
 
 void check_kind(const RunConfig& config) {

@@ -203,8 +203,10 @@ void require_heads_as_wide_as_model(const ModelConfig& config) {
       fmt::format("the heads of {} have hidden_size / num_heads columns", name_of(config.kind)));
 }
 
-/// Scores are divided by the root of the head size, whatever that is.
+/// Scores are divided by the root of the head size, whatever that is. An export with µP multiplies
+/// queries by what differs (export/plain_scales.h).
 void require_same_scale(const ModelConfig& config) {
+  if (config.has_mup()) return;
   ModelConfig unset = config;
   unset.attention_scale = 0.0;
   require_expressible(config.resolved_attention_scale() == unset.resolved_attention_scale(),

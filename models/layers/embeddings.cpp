@@ -17,6 +17,7 @@ Parameter* declare_table(ParameterStore& store, const ModelConfig& config, const
                      Init::normal(static_cast<float>(config.init_stddev)),
                      /*decay=*/true};
   spec.gradient_sum = GradientSum::local_rows;
+  spec.role = WidthRole::input;
   return &store.declare(spec);
 }
 

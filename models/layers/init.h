@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "models/architecture.h"
+#include "parallel/layers/column_parallel_linear.h"
 
 namespace tessera {
 
@@ -14,6 +15,14 @@ inline float residual_init_stddev(const ModelConfig& config) {
     return static_cast<float>(config.init_stddev);
   return static_cast<float>(config.init_stddev /
                             std::sqrt(2.0 * static_cast<double>(config.num_layers)));
+}
+
+/// A linear layer between activations that grow with the model's width. µP assumes that inner sizes
+/// (MLP, all heads) have the same ratio to the width as in the base model.
+inline LinearSpec hidden_linear(const ModelConfig& config, LinearSpec spec) {
+  spec.role = WidthRole::hidden;
+  spec.width_mult = config.width_mult();
+  return spec;
 }
 
 }  // namespace tessera

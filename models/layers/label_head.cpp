@@ -9,6 +9,7 @@
 #include "core/ops/tanh.h"
 #include "core/trace/trace.h"
 #include "models/architecture.h"
+#include "models/layers/init.h"
 #include "models/layers/pooling.h"
 #include "parallel/communicators/traffic.h"
 #include "parallel/layers/tensor_regions.h"
@@ -21,6 +22,13 @@ LinearSpec linear(const ModelConfig& config, const std::string& name, int64_t ou
   return {name, config.hidden_size, out_features, 1, bias, static_cast<float>(config.init_stddev)};
 }
 
+LinearSpec last_layer(const ModelConfig& config, const LabelHeadSpec& head) {
+  const bool bias = config.linear_bias() || architecture_of(config.kind).head_bias;
+  LinearSpec spec = linear(config, head.name, head.num_labels, bias);
+  spec.role = WidthRole::output;
+  return spec;
+}
+
 bool pools_with(const ModelConfig& config, Pooler pooler) {
   return architecture_of(config.kind).pooler == pooler;
 }
@@ -29,8 +37,8 @@ std::optional<ReplicatedLinear> make_pooler(ParameterStore& store, const ModelCo
                                             LabelsOf labels_of) {
   if (pools_with(config, Pooler::none)) return std::nullopt;
   if (labels_of == LabelsOf::tokens && pools_with(config, Pooler::tanh)) return std::nullopt;
-  return ReplicatedLinear(store,
-                          linear(config, "pooler", config.hidden_size, config.linear_bias()));
+  return ReplicatedLinear(store, hidden_linear(config, linear(config, "pooler", config.hidden_size,
+                                                              config.linear_bias())));
 }
 
 std::optional<Norm> make_norm(ParameterStore& store, const ModelConfig& config) {
@@ -63,8 +71,8 @@ LabelHead::LabelHead(ParameterStore& store, const ModelConfig& config, const Lab
       tp_(tp),
       pooler_(make_pooler(store, config, spec.labels_of)),
       norm_(make_norm(store, config)),
-      classifier_(store, linear(config, spec.name, spec.num_labels,
-                                config.linear_bias() || architecture_of(config.kind).head_bias)) {}
+      classifier_(store, last_layer(config, spec)),
+      scale_(static_cast<float>(config.logit_scale())) {}
 
 Tensor LabelHead::rows(const TokenBatch& batch) const {
   return of_tokens() ? batch.target_rows : batch.documents.slice(0, batch.num_documents());
@@ -125,12 +133,16 @@ Tensor LabelHead::pool_backward(const StepContext& ctx, Tensor gradient) {
 
 Tensor LabelHead::logits(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch) {
   const TrafficScope traffic(Traffic::loss);
-  const Tensor pooled = pool(ctx, states(ctx, hidden, batch));
+  Tensor input = pool(ctx, states(ctx, hidden, batch));
+  const auto replace = [&](auto&& write) {
+    const Tensor next = ctx.arena.allocate(input.shape(), input.dtype());
+    write(next);
+    input = next;
+  };
   const Dropout drop = dropout(ctx, batch);
-  if (!drop.active()) return classifier_.forward(ctx, pooled);
-  const Tensor dropped = ctx.arena.allocate(pooled.shape(), pooled.dtype());
-  dropout_forward(pooled, drop, dropped);
-  return classifier_.forward(ctx, dropped);
+  if (drop.active()) replace([&](const Tensor& next) { dropout_forward(input, drop, next); });
+  if (has_scale()) replace([&](const Tensor& next) { scale(input, scale_, next); });
+  return classifier_.forward(ctx, input);
 }
 
 void LabelHead::loss(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch,
@@ -157,17 +169,18 @@ void LabelHead::loss_and_gradient(const StepContext& ctx, const Tensor& hidden,
                                   const LossSums& sums, Tensor dhidden) {
   const TraceRange range(of_tokens() ? "token head" : "document head");
   const Arena::Scope scope(ctx.arena);
-  const Scalar& scale = of_tokens() ? weights.token : weights.document;
+  const Scalar& weight = of_tokens() ? weights.token : weights.document;
   const Tensor dlogits = logits(ctx, hidden, batch);  // overwritten by its gradient
   if (spec_.value_loss) {
     value_loss(dlogits, batch.label_values, *spec_.value_loss, loss_sum(sums));
-    value_loss_gradient(dlogits, batch.label_values, *spec_.value_loss, scale);
+    value_loss_gradient(dlogits, batch.label_values, *spec_.value_loss, weight);
   } else {
     const Tensor log_sum_exp = add_loss(ctx, dlogits, labels(batch), loss_sum(sums));
-    cross_entropy_gradient(dlogits, labels(batch), 0, dlogits.dim(1), log_sum_exp, scale);
+    cross_entropy_gradient(dlogits, labels(batch), 0, dlogits.dim(1), log_sum_exp, weight);
   }
   const Tensor dpooled = ctx.arena.allocate({dlogits.dim(0), dhidden.dim(-1)}, dhidden.dtype());
   classifier_.backward(ctx, dlogits, dpooled);
+  if (has_scale()) scale(dpooled, scale_, dpooled);
   const Dropout drop = dropout(ctx, batch);
   if (drop.active()) dropout_backward(dpooled, drop, dpooled);
   states_backward(ctx, pool_backward(ctx, dpooled), batch, dhidden);

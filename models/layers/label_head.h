@@ -27,11 +27,11 @@ struct LabelHeadSpec {
 
 /// Predicts labels of documents or tokens from R hidden states: that of each document (pooling.h),
 /// or those of the M tokens with a target. It transforms them (Pooler; a tanh pooler pools only
-/// documents), applies dropout, and maps them to K label logits. It is BERT's next-sentence head (K
-/// = 2, no dropout) and the classification heads of all encoders. The loss is the cross-entropy
-/// with the row's label or, of a head that predicts numbers, a ValueLoss of the document's
-/// label_values. Its parameters are replicated on the tensor ranks; its input is the n local rows
-/// (ctx.rows).
+/// documents), applies dropout, and maps them to K label logits, which µP scales (logit_scale()).
+/// It is BERT's next-sentence head (K = 2, no dropout) and the classification heads of all
+/// encoders. The loss is the cross-entropy with the row's label or, of a head that predicts
+/// numbers, a ValueLoss of the document's label_values. Its parameters are replicated on the tensor
+/// ranks; its input is the n local rows (ctx.rows).
 class LabelHead {
  public:
   LabelHead(ParameterStore& store, const ModelConfig& config, const LabelHeadSpec& spec,
@@ -53,6 +53,7 @@ class LabelHead {
 
  private:
   bool of_tokens() const { return spec_.labels_of == LabelsOf::tokens; }
+  bool has_scale() const { return scale_ != 1.0f; }
   Tensor rows(const TokenBatch& batch) const;  // (R)
   /// The hidden states (R, C), and their gradient.
   Tensor states(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch) const;
@@ -72,6 +73,7 @@ class LabelHead {
   std::optional<ReplicatedLinear> pooler_;
   std::optional<Norm> norm_;  // of Pooler::norm
   ReplicatedLinear classifier_;
+  float scale_;    // of the classifier's input
   Tensor hidden_;  // (R, C), after the pooler's linear layer; with Pooler::tanh after tanh
 };
 

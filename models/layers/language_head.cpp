@@ -1,10 +1,9 @@
 #include "models/layers/language_head.h"
 
-#include <cmath>
-
 #include "core/ops/elementwise.h"
 #include "core/trace/trace.h"
 #include "models/architecture.h"
+#include "models/layers/init.h"
 #include "parallel/communicators/traffic.h"
 #include "parallel/layers/tensor_regions.h"
 
@@ -16,8 +15,9 @@ bool all_are_targets(const TokenBatch& batch) { return batch.num_targets() == ba
 }  // namespace
 
 LanguageHead::Transform::Transform(ParameterStore& store, const ModelConfig& config)
-    : dense(store, {"head.transform", config.hidden_size, config.hidden_size, 1,
-                    config.linear_bias(), static_cast<float>(config.init_stddev)}),
+    : dense(store,
+            hidden_linear(config, {"head.transform", config.hidden_size, config.hidden_size, 1,
+                                   config.linear_bias(), static_cast<float>(config.init_stddev)})),
       norm(store, "head.norm", config, GradientSum::none) {}
 
 Tensor LanguageHead::Transform::forward(const StepContext& ctx, const Tensor& x) {
@@ -39,13 +39,13 @@ LanguageHead::LanguageHead(ParameterStore& store, const ModelConfig& config,
                            VocabParallelEmbedding& words, Communicator& tp)
     : tp_(tp),
       transform_(make_transform(store, config)),
-      scale_(config.scaled_logits ? 1.0f / std::sqrt(static_cast<float>(config.hidden_size))
-                                  : 1.0f),
+      scale_(static_cast<float>(config.logit_scale())),
       own_table_(config.tie_embeddings
                      ? nullptr
                      : &declare_vocab_table(store, "head.weight", config.vocab_size,
                                             config.hidden_size,
-                                            static_cast<float>(config.init_stddev), words.vocab())),
+                                            static_cast<float>(config.init_stddev), words.vocab(),
+                                            WidthRole::output)),
       loss_(own_table_ != nullptr ? *own_table_ : words.table(), words.vocab(), tp) {
   if (transform_ && (config.linear_bias() || architecture_of(config.kind).head_bias)) {
     loss_.declare_bias(store, "head.bias");
@@ -66,11 +66,11 @@ Tensor LanguageHead::target_states(const StepContext& ctx, const Tensor& hidden,
 }
 
 Tensor LanguageHead::transformed(const StepContext& ctx, const Tensor& x) {
-  if (transform_) return transform_->forward(ctx, x);
-  if (!has_scale()) return x;
-  const Tensor y = ctx.arena.allocate(x.shape(), x.dtype());
-  scale(x, scale_, y);
-  return y;
+  const Tensor y = transform_ ? transform_->forward(ctx, x) : x;
+  if (!has_scale()) return y;
+  const Tensor scaled = ctx.arena.allocate(y.shape(), y.dtype());
+  scale(y, scale_, scaled);
+  return scaled;
 }
 
 void LanguageHead::loss(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch,
@@ -92,8 +92,8 @@ void LanguageHead::loss_and_gradient(const StepContext& ctx, const Tensor& hidde
   const Tensor dx = in_place ? dhidden : ctx.arena.allocate(x.shape(), x.dtype());
   loss_.loss_and_gradient(ctx, x, batch.targets, weight, sums.token_loss(), dx);
   if (own_table_ != nullptr) ctx.gradient_is_final(*own_table_);
-  if (transform_) transform_->backward(ctx, dx);
   if (has_scale()) scale(dx, scale_, dx);
+  if (transform_) transform_->backward(ctx, dx);
   if (in_place) return;
   if (all) return copy(ctx.rows.local_of(dx), dhidden);
   fill(dhidden, 0.0);

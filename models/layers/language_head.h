@@ -15,8 +15,9 @@ namespace tessera {
 
 /// The output head, tied to the word embedding or with a table of its own, and its loss. It
 /// computes logits only for tokens that have a target. BERT's head first applies
-/// norm(gelu(dense(x))) and has a bias for each word; that of T5 divides x by sqrt(C). Its input is
-/// the n local rows (ctx.rows); rows with a target are gathered on every tensor rank.
+/// norm(gelu(dense(x))) and has a bias for each word; that of T5 divides x by sqrt(C). µP scales
+/// the input of the last product (logit_scale()). Its input is the n local rows (ctx.rows); rows
+/// with a target are gathered on every tensor rank.
 class LanguageHead {
  public:
   LanguageHead(ParameterStore& store, const ModelConfig& config, VocabParallelEmbedding& words,
@@ -57,7 +58,7 @@ class LanguageHead {
 
   Communicator& tp_;
   std::optional<Transform> transform_;
-  float scale_;                     // of the input
+  float scale_;                     // of the input of the table's product
   Parameter* own_table_ = nullptr;  // (V, C); null if tied to the word embedding
   VocabParallelLoss loss_;
 };

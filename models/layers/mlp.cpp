@@ -25,16 +25,17 @@ Mlp::Mlp(ParameterStore& store, const std::string& name, const ModelConfig& conf
       columns_(split_range(config.resolved_mlp_size(), tp.size(), tp.rank())),
       total_columns_(config.resolved_mlp_size()),
       up_(store,
-          {name + (config.gated_mlp ? ".gate_up" : ".up"), config.hidden_size,
-           config.resolved_mlp_size(), config.gated_mlp ? 2 : 1, config.linear_bias(),
-           static_cast<float>(config.init_stddev), /*unit=*/1,
-           low_rank_of(config, name + (config.gated_mlp ? ".gate_up" : ".up"))},
+          hidden_linear(config,
+                        {name + (config.gated_mlp ? ".gate_up" : ".up"), config.hidden_size,
+                         config.resolved_mlp_size(), config.gated_mlp ? 2 : 1, config.linear_bias(),
+                         static_cast<float>(config.init_stddev), /*unit=*/1,
+                         low_rank_of(config, name + (config.gated_mlp ? ".gate_up" : ".up"))}),
           tp),
-      down_(
-          store,
-          {name + ".down", config.resolved_mlp_size(), config.hidden_size, 1, config.linear_bias(),
-           residual_init_stddev(config), /*unit=*/1, low_rank_of(config, name + ".down")},
-          tp) {}
+      down_(store,
+            hidden_linear(config, {name + ".down", config.resolved_mlp_size(), config.hidden_size,
+                                   1, config.linear_bias(), residual_init_stddev(config),
+                                   /*unit=*/1, low_rank_of(config, name + ".down")}),
+            tp) {}
 
 Tensor Mlp::forward(const StepContext& ctx, const Tensor& x) {
   const TraceRange range("mlp");

@@ -29,6 +29,8 @@ ColumnParallelLinear::ColumnParallelLinear(ParameterStore& store, const LinearSp
   };
   ParameterSpec matrix = specify(".weight", weight, Init::normal(spec.init_stddev), /*decay=*/true);
   matrix.matrices = WeightMatrices{spec.unit, spec.unit_rows};
+  matrix.role = spec.role;
+  matrix.width_mult = spec.width_mult;
   weight_ = &store.declare(matrix);
   if (spec.bias) {
     const Shape bias = joint ? Shape{spec.parts, spec.out_features} : Shape{spec.out_features};

@@ -28,6 +28,8 @@ struct LinearSpec {
   LowRank adapter = {};  ///< what is added to a column- or row-parallel layer
   /// The features of a unit that are of each matrix (WeightMatrices::unit_rows); empty: all of one.
   std::vector<int64_t> unit_rows = {};
+  WidthRole role = WidthRole::hidden;  ///< of the weight
+  double width_mult = 1.0;             ///< see ParameterSpec
 };
 
 /// The features of a linear layer on one tensor rank.

@@ -9,11 +9,14 @@ namespace tessera {
 ReplicatedLinear::ReplicatedLinear(ParameterStore& store, const LinearSpec& spec) {
   require(spec.parts == 1, "{}: a replicated linear layer has 1 part, not {}", spec.name,
           spec.parts);
-  weight_ = &store.declare({spec.name + ".weight",
-                            {spec.out_features, spec.in_features},
-                            {},
-                            Init::normal(spec.init_stddev),
-                            /*decay=*/true});
+  ParameterSpec weight{spec.name + ".weight",
+                       {spec.out_features, spec.in_features},
+                       {},
+                       Init::normal(spec.init_stddev),
+                       /*decay=*/true};
+  weight.role = spec.role;
+  weight.width_mult = spec.width_mult;
+  weight_ = &store.declare(weight);
   if (!spec.bias) return;
   bias_ = &store.declare(
       {spec.name + ".bias", {spec.out_features}, {}, Init::zeros(), /*decay=*/false});

@@ -17,6 +17,8 @@ RowParallelLinear::RowParallelLinear(ParameterStore& store, const LinearSpec& sp
                        /*decay=*/true};
   weight.slot_extent = columns.largest;
   weight.matrices = WeightMatrices{spec.unit};
+  weight.role = spec.role;
+  weight.width_mult = spec.width_mult;
   weight_ = &store.declare(weight);
   if (spec.bias) {
     ParameterSpec bias{spec.name + ".bias", {spec.out_features}};

@@ -7,14 +7,16 @@
 namespace tessera {
 
 Parameter& declare_vocab_table(ParameterStore& store, const std::string& name, int64_t vocab_size,
-                               int64_t hidden_size, float init_stddev,
-                               const VocabPartition& vocab) {
-  return store.declare({name,
-                        {vocab_size, hidden_size},
-                        {0, vocab.local},
-                        Init::normal(init_stddev),
-                        /*decay=*/true,
-                        vocab.padded});
+                               int64_t hidden_size, float init_stddev, const VocabPartition& vocab,
+                               WidthRole role) {
+  ParameterSpec table{name,
+                      {vocab_size, hidden_size},
+                      {0, vocab.local},
+                      Init::normal(init_stddev),
+                      /*decay=*/true,
+                      vocab.padded};
+  table.role = role;
+  return store.declare(table);
 }
 
 VocabParallelEmbedding::VocabParallelEmbedding(ParameterStore& store, const std::string& name,
@@ -22,7 +24,8 @@ VocabParallelEmbedding::VocabParallelEmbedding(ParameterStore& store, const std:
                                                float init_stddev, Communicator& tp)
     : tp_(tp),
       vocab_(partition_vocab(vocab_size, tp.size(), tp.rank())),
-      table_(&declare_vocab_table(store, name, vocab_size, hidden_size, init_stddev, vocab_)) {}
+      table_(&declare_vocab_table(store, name, vocab_size, hidden_size, init_stddev, vocab_,
+                                  WidthRole::input)) {}
 
 Tensor VocabParallelEmbedding::forward(const StepContext& ctx, const Tensor& ids) {
   ids_ = ids;

@@ -10,9 +10,10 @@
 namespace tessera {
 
 /// Declares a table (V, C) with a row for each entry of a vocabulary, of which this rank has the
-/// shard `vocab`.
+/// shard `vocab`: an embedding, or a head of its own.
 Parameter& declare_vocab_table(ParameterStore& store, const std::string& name, int64_t vocab_size,
-                               int64_t hidden_size, float init_stddev, const VocabPartition& vocab);
+                               int64_t hidden_size, float init_stddev, const VocabPartition& vocab,
+                               WidthRole role);
 
 /// Word embeddings with rows sharded over the tensor ranks. A rank looks up the tokens in its shard
 /// and uses zeros for all others. The ranks' results are summed, and each rank gets its n local

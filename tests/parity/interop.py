@@ -732,7 +732,18 @@ def check_export(tessera, kind, run, config):
         check_loss(what, ours, loss_of(model, dump))
         check(what, (shards > 1) == bool(options))
     check_tokenizer(tessera, kind, run, model, out)
+    check_mup(tessera, kind, run, config)
     check_adapters(tessera, kind, run, config, out, ours)
+
+
+def check_mup(tessera, kind, run, config):
+    """The weights of an exported model have the scales of µP."""
+    wide, out = tessera.folder / f"{run}_wide", tessera.folder / f"{run}_wide_exported"
+    keys = {"run.dir": wide, "model.mup_base_hidden_size": 20, "model.mup_base_head_dim": 5}
+    tessera("train", config, *[word for key, value in keys.items() for word in ("--set", f"{key}={value}")])
+    ours, dump = tessera.evaluated(wide, config)
+    tessera("export", wide, "--to", out)
+    check_loss(f"{kind.name}: exported from µP", ours, loss_of(load(kind, out), dump))
 
 
 def check_adapters(tessera, kind, run, config, base, base_loss):

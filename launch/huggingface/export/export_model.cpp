@@ -41,6 +41,12 @@ std::vector<std::string> notes_on(const ModelConfig& model, const Tokenizer& tok
     notes.emplace_back(
         "model.token_types is 0: the embedding of token types of Hugging Face's model is zeros");
   }
+  if (model.has_mup()) {
+    notes.push_back(
+        fmt::format("model.mup_base_hidden_size is {}: what scales attention scores and logits is "
+                    "multiplied into the weights, because Hugging Face's model has no key for it",
+                    model.mup_base_hidden_size));
+  }
   if (tokenizer.vocab_size() < model.vocab_size) {
     notes.push_back(fmt::format("the last {} of the {} rows of the vocabulary belong to no token",
                                 model.vocab_size - tokenizer.vocab_size(), model.vocab_size));

@@ -9,6 +9,12 @@ namespace tessera {
 
 void MergedWeights::read(const std::string& name, const Shape& shape, const Tensor& tensor) const {
   checkpoint_.read(name, shape, {}, tensor);
+  add_adapter(name, shape, tensor);
+  scales_.apply(name, tensor);
+}
+
+void MergedWeights::add_adapter(const std::string& name, const Shape& shape,
+                                const Tensor& tensor) const {
   constexpr std::string_view kWeight = ".weight";
   if (!name.ends_with(kWeight)) return;
   const std::string layer = name.substr(0, name.size() - kWeight.size());

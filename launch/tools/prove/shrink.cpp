@@ -257,6 +257,16 @@ void shrink_model(ModelConfig& model) {
     model.rotary.original_length =
         std::max<int64_t>(1, before.rotary.original_length * model.seq_length / before.seq_length);
   }
+  if (before.has_mup()) {
+    // As much wider than the base as before.
+    const auto base_of = [](int64_t size, int64_t base, int64_t whole) {
+      return std::max<int64_t>(1, size * base / whole);
+    };
+    model.mup_base_hidden_size =
+        base_of(model.hidden_size, before.mup_base_hidden_size, before.hidden_size);
+    model.mup_base_head_dim =
+        base_of(model.resolved_head_dim(), before.mup_base_head_dim, before.resolved_head_dim());
+  }
   if (model.num_labels > 0) model.num_labels = std::min(model.num_labels, kLabels);
   if (before.has_images()) shrink_images(model);
   // All parts of the model have significant gradients.

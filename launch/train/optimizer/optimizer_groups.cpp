@@ -69,6 +69,18 @@ class LayerDepth {
   int64_t most_ = 0;
 };
 
+/// The factor of the learning rate in maximal update parametrization. A weight n times as wide adds
+/// n times as many products, and updates of AdamW and Lion, whose elements all have about the same
+/// size, are aligned with their inputs, so they must be n times smaller (Yang et al., "Tensor
+/// Programs V", 2022, table 3). Muon's updates, whose elements are as large as AdamW's, are
+/// orthogonal, so that their largest singular value is only √n times as large (Yang, Simon,
+/// Bernstein, "A Spectral Condition for Feature Learning", 2023). The decay of a step, which is lr
+/// × weight_decay, stays that of the base model, as in microsoft/mup.
+double mup_update_scale(const Parameter& parameter, const OptimizerGroup& group) {
+  if (parameter.role != WidthRole::hidden) return 1.0;
+  return 1.0 / (group.whole_matrices ? std::sqrt(parameter.width_mult) : parameter.width_mult);
+}
+
 void check_pattern(const std::string& key, const std::string& pattern,
                    const ParameterStore& store) {
   if (matches_parameter(pattern, store)) return;
@@ -133,6 +145,9 @@ OptimizerGroups optimizer_groups(const OptimizerSection& settings, const Paramet
     }
     group.lr_factor *=
         std::pow(settings.layer_lr_decay, static_cast<double>(depth(parameter.name)));
+    const double update = mup_update_scale(parameter, group);
+    group.lr_factor *= update;
+    group.weight_decay /= update;
     auto found = std::ranges::find(result.groups, group);
     if (found == result.groups.end()) found = result.groups.insert(found, group);
     result.group_of.push_back(static_cast<int>(found - result.groups.begin()));

@@ -35,8 +35,8 @@ struct OptimizerGroups {
 /// Whether Muon updates a parameter: the weight of a linear layer in a block.
 bool updates_matrices(const OptimizerSection& settings, const Parameter& parameter);
 
-/// Applies optimizer.weight_decay, lr_scales and layer_lr_decay. A layer's number is in its name,
-/// "blocks.3" or "decoder.blocks.3".
+/// Applies optimizer.weight_decay, lr_scales and layer_lr_decay, and of µP the factors of the
+/// learning rate. A layer's number is in its name, "blocks.3" or "decoder.blocks.3".
 OptimizerGroups optimizer_groups(const OptimizerSection& settings, const ParameterStore& store);
 
 /// Freezes and allocates the parameters of a model for training on this rank. Throws if a pattern

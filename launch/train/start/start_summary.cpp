@@ -45,6 +45,13 @@ std::string heads_line(const RunConfig& config) {
                      model.num_heads, fewest);
 }
 
+/// A line with µP.
+std::string mup_line(const ModelConfig& model) {
+  if (!model.has_mup()) return "";
+  return fmt::format("µP         {:.4g} × the width of the base model, {}\n", model.width_mult(),
+                     model.mup_base_hidden_size);
+}
+
 }  // namespace
 
 std::string size_summary(const RunConfig& config, const ProcessGrid& grid,
@@ -53,6 +60,7 @@ std::string size_summary(const RunConfig& config, const ProcessGrid& grid,
   const int64_t micro_steps = config.batch.global / (config.batch.micro * grid.data());
   std::string text =
       fmt::format("model      {}, {}\n", human_model(model), to_string(config.run.precision));
+  text += mup_line(model);
   text += fmt::format("parameters {} ({} on a tensor rank{})\n", grouped(memory.global_parameters),
                       grouped(memory.local_parameters), zero_text(config, grid));
   text +=

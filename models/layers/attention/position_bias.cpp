@@ -18,6 +18,7 @@ PositionBias::PositionBias(ParameterStore& store, const std::string& name,
                      {1, heads_},
                      Init::normal(static_cast<float>(config.init_stddev)),
                      /*decay=*/true};
+  spec.role = WidthRole::input;
   spec.slot_extent = local_heads(config, tp.size(), 0).size();
   weights_ = &store.declare(spec);
 }

@@ -21,14 +21,14 @@ LinearSpec qkv_spec(const std::string& name, const ModelConfig& config) {
   const int64_t d = config.resolved_head_dim(), groups = config.resolved_kv_heads();
   const LowRank adapter = low_rank_of(config, name);
   if (!is_grouped(config)) {
-    return {name,   config.hidden_size, config.attention_size(), 3, config.qkv_bias(), stddev, d,
-            adapter};
+    return hidden_linear(config, {name, config.hidden_size, config.attention_size(), 3,
+                                  config.qkv_bias(), stddev, d, adapter});
   }
   const int64_t rows = (heads_in_group(config) + 2) * d;
   LinearSpec spec{name,   config.hidden_size, groups * rows, 1, config.qkv_bias(), stddev, rows,
                   adapter};
   spec.unit_rows = {heads_in_group(config) * d, d, d};
-  return spec;
+  return hidden_linear(config, spec);
 }
 
 Parameter* declare_norm(ParameterStore& store, const std::string& name, const ModelConfig& config) {
@@ -49,9 +49,10 @@ SelfAttention::SelfAttention(ParameterStore& store, const std::string& name,
       query_norm_(declare_norm(store, name + ".query_norm", config)),
       key_norm_(declare_norm(store, name + ".key_norm", config)),
       output_(store,
-              {name + ".output", config.attention_size(), config.hidden_size, 1,
-               config.output_bias(), residual_init_stddev(config), heads_.in_group * heads_.dim,
-               low_rank_of(config, name + ".output")},
+              hidden_linear(config,
+                            {name + ".output", config.attention_size(), config.hidden_size, 1,
+                             config.output_bias(), residual_init_stddev(config),
+                             heads_.in_group * heads_.dim, low_rank_of(config, name + ".output")}),
               tp) {}
 
 AttentionOptions SelfAttention::options(const StepContext& ctx,

@@ -151,6 +151,20 @@ TEST(ConfigKind, T5IsAnEncoderDecoderWithDefaultsOfItsOwn) {
                         "model.kind is bert, which does not support it");
 }
 
+TEST(ConfigKind, MupNeedsTheSizesOfItsBase) {
+  const Sets mup = joined(kGpt, {"model.mup_base_hidden_size=32", "model.mup_base_head_dim=8"});
+  expect_valid(mup, {});
+  const ModelConfig model = config_of(mup, {"model.hidden_size=128"}).model;
+  EXPECT_EQ(model.width_mult(), 4.0);
+  EXPECT_EQ(model.logit_scale(), 0.25);
+  EXPECT_THAT(kind_error(kGpt, {"model.mup_base_hidden_size=32"}),
+              HasSubstr("model.mup_base_hidden_size is 32, but model.mup_base_head_dim is 0"));
+  expect_without_effect(kGpt, "model.mup_base_head_dim=8", "model.mup_base_head_dim",
+                        "model.mup_base_hidden_size is 0");
+  EXPECT_THAT(kind_error(mup, {"model.lora_rank=2"}),
+              HasSubstr("model.lora_rank is 2, but model.mup_base_hidden_size is 32"));
+}
+
 TEST(ConfigKind, RejectsKeysThatGptIgnores) {
   const std::string reason = "model.kind is gpt2, which does not support it";
   expect_without_effect(kGpt, "model.token_types=2", "model.token_types", reason);

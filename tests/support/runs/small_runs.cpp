@@ -238,6 +238,12 @@ void make_qwen3(RunConfig& config) {
   add_dropout(config);
 }
 
+/// With a base of three quarters of the width.
+void add_mup(ModelConfig& model) {
+  model.mup_base_hidden_size = model.hidden_size * 3 / 4;
+  model.mup_base_head_dim = model.resolved_head_dim() * 3 / 4;
+}
+
 /// Takes more of the smaller dataset than it has, so that it is repeated.
 DataBlend small_blend(const TestFolder& folder) {
   return DataBlend({{folder / "data", 1.0}, {folder / "half", 2.0}});
@@ -328,6 +334,7 @@ void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
     case SmallKind::muon:
       make_qwen3(config);
       config.optimizer.name = OptimizerName::muon;
+      add_mup(config.model);
       return;
     case SmallKind::adapters:
       make_qwen3(config);
@@ -363,6 +370,7 @@ void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
       config.model.window_pattern = "LG";
       config.mlm.hide = MaskHide::attention;
       config.data.short_samples = ShortSamples::pack;
+      add_mup(config.model);
       return;
     case SmallKind::added_planes:
       make_bert(config);
@@ -447,6 +455,7 @@ void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
       config.span_corruption.noise_density = 0.4;
       config.span_corruption.sentinels = 9;
       config.model.vocab_size += config.span_corruption.sentinels;
+      add_mup(config.model);
       return;
     case SmallKind::t5:
       apply_preset(config.model, ModelKind::t5);
@@ -474,6 +483,7 @@ void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
       config.model.classifier_pooling = Pooling::mean;
       config.model.seq_length = config.model.image_tokens();
       config.data.train = folder / "images.bin";
+      add_mup(config.model);
       return;
     case SmallKind::frozen:
       make_bert(config);

@@ -28,14 +28,14 @@ enum class SmallKind {
                 ///< unequal heads, with dropout
   qwen3,        ///< RMSNorm, SwiGLU, rotary with YaRN, grouped queries with biases, QK norm, an
                 ///< untied head; tensor ranks have unequal numbers of heads, and of MLP columns
-  muon,         ///< the same, trained by Muon
+  muon,         ///< the same in µP, trained by Muon
   adapters,     ///< qwen3 with frozen weights and low-rank adapters of odd rank
   bert_pairs,   ///< padded sentence pairs, with the next-sentence head
   bert_packed,  ///< whole-word masking, packed, with dropout
   modernbert,   ///< pre-norm, GeGLU, layers with and without a window, whose rotary bases differ;
                 ///< unequal heads, spans, no biases and no token types
   longformer,  ///< a BERT of packed documents that hides masked tokens, whose layers have a dilated
-               ///< window and global tokens or neither, a learned bias of distances
+               ///< window and global tokens or neither, a learned bias of distances, in µP
   added_planes,  ///< a BERT of packed documents with a mask from a file that is added to the scores
                  ///< of all heads, some layers with a window
   bert_blend,    ///< two datasets, masked, a learned bias of distances, unequal heads
@@ -47,10 +47,11 @@ enum class SmallKind {
   mean_classifier,  ///< of the mean, in a ModernBERT
   translation,  ///< an encoder-decoder on pairs of texts; a shorter decoder, unequal heads, with
                 ///< dropout
-  span_corruption,  ///< an encoder-decoder with rotary positions, grouped queries and a gated MLP
+  span_corruption,  ///< an encoder-decoder with rotary positions, grouped queries and a gated MLP,
+                    ///< in µP
   t5,               ///< span corruption, a T5 with unequal heads and MLP columns, with dropout
   images,           ///< a ViT with a class token and unequal heads, with dropout, on an IDX file
-  mean_images,      ///< a ViT that takes the mean, on CIFAR-10's format, augmented
+  mean_images,      ///< a ViT that takes the mean, on CIFAR-10's format, augmented, in µP
   frozen,  ///< a padded BERT with frozen weights and biases, and learning rates that differ
 };
 
