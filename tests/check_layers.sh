@@ -51,5 +51,6 @@ forbid "$all" 'sentencepiece_(processor|trainer)\.h' '^launch/tokenizers/(senten
   'only sentencepiece_* include SentencePiece'
 forbid "$all" 'protozero/' '/(sentencepiece_model|tensorboard_log)\.cpp' \
   'only sentencepiece_model and tensorboard_log include protozero'
+forbid "$all" '(arrow|parquet)/' '^launch/support/input/parquet_texts\.cpp' 'only parquet_texts includes Arrow'
 forbid "$all" '(zlib|zstd)' '^launch/support/files/decompressor\.cpp' 'only decompressor includes zlib and zstd'
 exit $bad

@@ -80,7 +80,7 @@ void print(const PrepareOptions& options, const PrepareReport& report) {
       options.output, report.documents, report.sequences, report.tokens,
       to_string(report.token_type), report.bytes_read, megabytes(report.bytes_read) / seconds);
   if (report.malformed_lines > 0) {
-    fmt::print("{} malformed lines were skipped; the first: {}\n", report.malformed_lines,
+    fmt::print("{} malformed lines or rows were skipped; the first: {}\n", report.malformed_lines,
                report.first_malformed);
   }
   const IndexedDataset dataset(options.output);
@@ -147,7 +147,7 @@ void add_document_options(CLI::App& command, PrepareOptions& options, Documents&
       command, "--documents", documents,
       {{"file", Documents::file}, {"paragraph", Documents::paragraph}, {"line", Documents::line}},
       "What counts as a document in text files: a file, a paragraph (ends at a blank line) or a "
-      "line; in JSON Lines every object is one");
+      "line; in JSON Lines every object is one, in Parquet every row");
   add_choice(command, "--sentences", options.sentences,
              {{"none", Sentences::none}, {"line", Sentences::line}},
              "What counts as a sequence: a whole document (none) or each of its lines, as sentence "

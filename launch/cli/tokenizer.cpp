@@ -51,12 +51,7 @@ void check_output(const TokenizerTrainOptions& options, const std::string& outpu
           "{} already exists: choose another name, or pass --overwrite", output);
 }
 
-InputText text_of(const TokenizerTrainOptions& options) {
-  InputText text(options.files);
-  text.field = options.input.field.value_or(text.field);
-  text.skip_malformed = options.input.skip_malformed;
-  return text;
-}
+InputText text_of(const TokenizerTrainOptions& options) { return {options.files, options.input}; }
 
 void say_if_smaller(const TokenizerTrainOptions& options, size_t num_tokens) {
   if (static_cast<int64_t>(num_tokens) < options.vocab_size) {

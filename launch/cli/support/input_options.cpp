@@ -20,18 +20,22 @@ void add_input_options(CLI::App& command, InputOptions& options, const char* nam
       // CLI11 otherwise reads one word at a time.
       ->expected(1, kMostInputs)
       ->allow_extra_args(false);
-  add_choice(command, "--format", options.formats,
-             {{"auto", InputFormats::by_name},
-              {"text", InputFormats::text},
-              {"jsonl", InputFormats::jsonl}},
-             "Format of the input: jsonl has one object per line; auto is jsonl for .jsonl and "
-             ".json files, compressed or not, and text otherwise");
+  add_choice(
+      command, "--format", options.formats,
+      {{"auto", InputFormats::by_name},
+       {"text", InputFormats::text},
+       {"jsonl", InputFormats::jsonl},
+       {"parquet", InputFormats::parquet}},
+      "Format of the input: jsonl has one object per line, parquet is a table; auto is jsonl "
+      "for .jsonl and .json files, compressed or not, parquet for .parquet files, and text "
+      "otherwise");
   command
       .add_option("--field", options.field,
-                  "Field of each JSON object that contains the text (default: text)")
+                  "Field of each JSON object, or column of the table, that contains the text "
+                  "(default: text)")
       ->type_name("NAME");
   command.add_flag("--skip-malformed", options.skip_malformed,
-                   "Skip lines that are not such JSON objects");
+                   "Skip lines that are not such JSON objects, and rows without such a text");
 }
 
 }  // namespace tessera

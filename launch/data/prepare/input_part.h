@@ -18,6 +18,10 @@ namespace tessera {
 struct InputPart {
   std::variant<TextPart, TextLines> content;
   int64_t position = 0;  ///< bytes of all inputs, as stored, that were read up to here
+  /// Rows that were skipped while this was read, and the problem with the first of them. Lines are
+  /// parsed later.
+  int64_t malformed_rows = 0;
+  std::string first_malformed = {};
 
   /// Returns the bytes in memory.
   size_t size() const;
@@ -46,8 +50,8 @@ struct TokenPart {
   std::vector<TokenPiece> pieces;    ///< one before each mark
   std::vector<uint32_t> signatures;  ///< MinHash::size() values for each mark, if asked for
   int64_t position = 0;
-  int64_t bytes = 0;  ///< of all pieces
-  int64_t malformed_lines = 0;
+  int64_t bytes = 0;            ///< of all pieces
+  int64_t malformed_lines = 0;  ///< or rows
   std::string first_malformed;  ///< problem with the first of them, and its position
 };
 

@@ -38,9 +38,9 @@ void PartBuilder::finish() {
   begin_ = 0;
 }
 
-PartReader::PartReader(std::vector<InputFile> inputs, Documents documents, Sentences sentences,
+PartReader::PartReader(InputText input, Documents documents, Sentences sentences,
                        const Tokenizer& tokenizer, std::stop_token stop)
-    : inputs_(std::move(inputs)),
+    : input_(std::move(input)),
       documents_(documents),
       sentences_(sentences),
       stop_(std::move(stop)),
@@ -49,9 +49,15 @@ PartReader::PartReader(std::vector<InputFile> inputs, Documents documents, Sente
 std::optional<InputPart> PartReader::next() {
   while (texts_.empty() && lines_.empty()) {
     if (error_ != nullptr) std::rethrow_exception(error_);
-    if (finished_) return std::nullopt;
+    if (finished_) {
+      if (skipped_.malformed_rows == 0) return std::nullopt;
+      texts_.emplace_back();  // without text, for the last skipped rows
+      break;
+    }
     try {
-      if (file_) {
+      if (table_) {
+        read_rows();
+      } else if (file_) {
         read_piece();
       } else {
         start_file();
@@ -61,8 +67,8 @@ std::optional<InputPart> PartReader::next() {
       if (line_builder_) line_builder_->emit_complete_lines();
     }
   }
-  InputPart part;
-  part.position = read_before_ + (file_ ? file_->position() : 0);
+  InputPart part = std::exchange(skipped_, {});
+  part.position = read_before_ + position();
   // Never both: parts of one kind are handed out before a file of the other kind is read.
   if (!texts_.empty()) {
     part.content = std::move(texts_.front());
@@ -74,14 +80,26 @@ std::optional<InputPart> PartReader::next() {
   return part;
 }
 
+int64_t PartReader::position() const {
+  if (table_) return table_->position();
+  return file_ ? file_->position() : 0;
+}
+
 void PartReader::start_file() {
-  const bool all_read = next_input_ == inputs_.size();
-  if (all_read || inputs_[next_input_].format != InputFormat::text) builder_.finish();
+  const bool all_read = next_input_ == input_.files.size();
+  const auto has_lines = [](const InputFile& input) {
+    return input.format == InputFormat::jsonl || input.format == InputFormat::ids;
+  };
+  if (all_read || has_lines(input_.files[next_input_])) builder_.finish();
   finished_ = all_read;
   if (all_read) return;
-  const InputFile& input = inputs_[next_input_++];
+  const InputFile& input = input_.files[next_input_++];
+  if (input.format == InputFormat::parquet) {
+    table_.emplace(input.path, input_.field, input_.skip_malformed);
+    return;
+  }
   file_.emplace(input.path, stop_);
-  if (input.format != InputFormat::text) {
+  if (has_lines(input)) {
     line_builder_.emplace(input.path, lines_);
   } else {
     splitter_.emplace(documents_, sentences_, builder_);
@@ -99,13 +117,26 @@ void PartReader::read_piece() {
   }
 }
 
+void PartReader::read_rows() {
+  const int64_t skipped_before = table_->malformed_rows();
+  const bool any = table_->read([&](std::string_view text) {
+    DocumentSplitter splitter(Documents::file, sentences_, builder_);
+    splitter.add(text);
+    splitter.end_file();
+  });
+  if (skipped_.malformed_rows == 0) skipped_.first_malformed = table_->first_malformed();
+  skipped_.malformed_rows += table_->malformed_rows() - skipped_before;
+  if (!any) end_file();
+}
+
 void PartReader::end_file() {
   if (line_builder_) line_builder_->end_file();
   if (splitter_) splitter_->end_file();
   line_builder_.reset();
   splitter_.reset();
-  read_before_ += file_->position();
+  read_before_ += position();
   file_.reset();
+  table_.reset();
 }
 
 }  // namespace tessera

@@ -13,6 +13,7 @@
 #include "launch/support/input/document_splitter.h"
 #include "launch/support/input/input_files.h"
 #include "launch/support/input/line_builder.h"
+#include "launch/support/input/parquet_texts.h"
 
 namespace tessera {
 
@@ -40,11 +41,11 @@ class PartBuilder final : public TextSink {
 };
 
 /// Reads inputs once, in order, into parts to tokenize. Buffers a few pieces of text, or one line
-/// of JSON or ids if that is longer.
+/// of JSON or ids, or page of Parquet, if that is longer.
 class PartReader {
  public:
-  PartReader(std::vector<InputFile> inputs, Documents documents, Sentences sentences,
-             const Tokenizer& tokenizer, std::stop_token stop);
+  PartReader(InputText input, Documents documents, Sentences sentences, const Tokenizer& tokenizer,
+             std::stop_token stop);
 
   /// Returns the next part, or nothing at the end. Throws, naming the file, if one cannot be read,
   /// but first returns the lines before the error, which may have errors of their own.
@@ -53,9 +54,11 @@ class PartReader {
  private:
   void start_file();
   void read_piece();
+  void read_rows();
   void end_file();
+  int64_t position() const;
 
-  std::vector<InputFile> inputs_;
+  InputText input_;
   Documents documents_;
   Sentences sentences_;
   std::stop_token stop_;
@@ -63,6 +66,7 @@ class PartReader {
   bool finished_ = false;
   std::exception_ptr error_;  ///< thrown after everything read before it was returned
   int64_t read_before_ = 0;   ///< bytes of all inputs that were read completely
+  InputPart skipped_;         ///< rows since the last part, which has no content
 
   std::deque<TextPart> texts_;
   std::deque<TextLines> lines_;
@@ -72,6 +76,7 @@ class PartReader {
   std::optional<PieceReader> file_;
   std::optional<DocumentSplitter> splitter_;
   std::optional<LineBuilder> line_builder_;
+  std::optional<ParquetTexts> table_;
 };
 
 }  // namespace tessera

@@ -29,12 +29,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Each line of JSON is a document.
+/// Each line of JSON is a document, and so is each row of Parquet.
 void check_documents(const PrepareOptions& options, const std::vector<InputFile>& inputs) {
-  const auto jsonl = std::ranges::find(inputs, InputFormat::jsonl, &InputFile::format);
-  require(jsonl == inputs.end() || options.documents != Documents::paragraph,
-          "prepare: documents cannot be paragraphs in {}: each line of JSON is a document",
-          jsonl == inputs.end() ? "" : jsonl->path);
+  if (options.documents != Documents::paragraph) return;
+  for (const InputFile& input : inputs) {
+    require(input.format == InputFormat::text,
+            "prepare: documents cannot be paragraphs in {}: each {} is a document", input.path,
+            input.format == InputFormat::parquet ? "row of Parquet" : "line of JSON");
+  }
 }
 
 /// Inputs without a tokenizer are lines of ids.
@@ -49,9 +51,9 @@ void set_format_of_ids(const PrepareOptions& options, std::vector<InputFile>& in
       "leave it out; --drop-duplicates drops documents with the same ids");
   for (InputFile& input : inputs) {
     require(input.format == InputFormat::text,
-            "prepare: {} is JSON lines, but with --tokenizer none inputs are lines of ids: convert "
-            "it, or add --format text if it is not JSON",
-            input.path);
+            "prepare: {} is {}, but with --tokenizer none inputs are lines of ids: convert it, or "
+            "add --format text if it is not",
+            input.path, to_string(input.format));
     input.format = InputFormat::ids;
   }
 }
@@ -162,6 +164,13 @@ TokenPart encode(const Tokenizer& tokenizer, const InputPart& part, const JsonLi
   return tokens;
 }
 
+/// They come before the lines of the part.
+void count_skipped_rows(const InputPart& part, TokenPart& tokens) {
+  if (part.malformed_rows == 0) return;
+  tokens.malformed_lines += part.malformed_rows;
+  tokens.first_malformed = part.first_malformed;
+}
+
 DatasetMetadata metadata_of(const PrepareReport& report, const Tokenizer& tokenizer,
                             const PrepareOptions& options) {
   DatasetMetadata metadata;
@@ -226,6 +235,7 @@ PrepareReport prepare(const PrepareOptions& options) {
                                                 TokenPart tokens = encode(*tokenizer, part, json,
                                                                           near ? &*near : nullptr);
                                                 tokens.position = part.position;
+                                                count_skipped_rows(part, tokens);
                                                 return tokens;
                                               },
                                           .use =
@@ -234,15 +244,15 @@ PrepareReport prepare(const PrepareOptions& options) {
                                                 progress.add(part, writer);
                                               }},
                                          2 * kPieceBytes * static_cast<size_t>(options.threads));
-  reader.emplace(inputs, options.documents.value_or(Documents::file), options.sentences, *tokenizer,
-                 work.stop_token());
+  reader.emplace(InputText(inputs, options.input), options.documents.value_or(Documents::file),
+                 options.sentences, *tokenizer, work.stop_token());
   work.run(options.threads);
 
   PrepareReport report = progress.report(writer, documents);
-  require(report.documents > 0,
-          "prepare: none of the {} inputs has any {}: nothing was written{}{}", inputs.size(),
-          is_none(*tokenizer) ? "ids" : "text",
-          report.malformed_lines > 0 ? "; the first skipped line: " : "", report.first_malformed);
+  require(
+      report.documents > 0, "prepare: none of the {} inputs has any {}: nothing was written{}{}",
+      inputs.size(), is_none(*tokenizer) ? "ids" : "text",
+      report.malformed_lines > 0 ? "; the first that was skipped: " : "", report.first_malformed);
   writer.finish(metadata_text(metadata_of(report, *tokenizer, options)),
                 to_text(tokenizer->to_json()) + "\n");
   report.seconds = progress.seconds();

@@ -30,7 +30,7 @@ struct PrepareOptions {
   std::optional<int64_t> vocab_size = {};
   InputOptions input = {};
   /// For plain text, and for lines of ids only Documents::line; by default files, and for ids
-  /// lines.
+  /// lines. In JSON lines each line is one, in Parquet each row.
   std::optional<Documents> documents = {};
   Sentences sentences = Sentences::none;
   bool append_end = false;  ///< append the tokenizer's end-of-document token to each document
@@ -61,7 +61,7 @@ struct PrepareReport {
   int64_t bytes = 0;            ///< of the text that the tokens encode
   int64_t bytes_read = 0;       ///< of all text, or of lines of ids
   int64_t invalid = 0;          ///< characters that replace invalid UTF-8
-  int64_t malformed_lines = 0;  ///< skipped lines
+  int64_t malformed_lines = 0;  ///< skipped lines or rows
   std::string first_malformed;  ///< problem with the first of them, and its position
   double seconds = 0.0;
   TokenType token_type = TokenType::u16;
@@ -72,11 +72,12 @@ std::unique_ptr<Tokenizer> open_tokenizer(const PrepareOptions& options);
 
 /// Tokenizes text into a dataset (indexed_format.h) with metadata and tokenizer
 /// (dataset_metadata.h). Works in pieces: memory does not grow with the files, except that a JSON
-/// document is read whole, and for the index (indexed_dataset_writer.h) and what is remembered of
-/// each document to find duplicates (duplicate_finder.h). The output does not depend on the number
-/// of threads; nor does the error, which is the first in input order. If options or inputs are
-/// inconsistent, or inputs are missing, throws before writing anything and names all such inputs.
-/// After later failures, and for text without any token, leaves no dataset behind.
+/// document and a page of Parquet are read whole, and for the index (indexed_dataset_writer.h) and
+/// what is remembered of each document to find duplicates (duplicate_finder.h). The output does not
+/// depend on the number of threads; nor does the error, which is the first in input order. If
+/// options or inputs are inconsistent, or inputs are missing, throws before writing anything and
+/// names all such inputs. After later failures, and for text without any token, leaves no dataset
+/// behind.
 PrepareReport prepare(const PrepareOptions& options);
 
 }  // namespace tessera

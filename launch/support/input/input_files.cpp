@@ -8,18 +8,35 @@
 #include "launch/support/files/file_pieces.h"
 #include "launch/support/input/json_lines.h"
 #include "launch/support/input/line_builder.h"
+#include "launch/support/input/parquet_texts.h"
 
 namespace tessera {
 namespace {
 
-bool is_named_jsonl(std::string_view path) {
+InputFormat format_by_name(std::string_view path) {
   for (const std::string_view ending : {".gz", ".zst"}) {
     if (path.ends_with(ending)) {
       path.remove_suffix(ending.size());
       break;
     }
   }
-  return path.ends_with(".jsonl") || path.ends_with(".json");
+  if (path.ends_with(".parquet")) return InputFormat::parquet;
+  const bool jsonl = path.ends_with(".jsonl") || path.ends_with(".json");
+  return jsonl ? InputFormat::jsonl : InputFormat::text;
+}
+
+InputFormat chosen_format(std::string_view path, InputFormats formats) {
+  switch (formats) {
+    case InputFormats::by_name:
+      return format_by_name(path);
+    case InputFormats::text:
+      return InputFormat::text;
+    case InputFormats::jsonl:
+      return InputFormat::jsonl;
+    case InputFormats::parquet:
+      return InputFormat::parquet;
+  }
+  fail("unknown formats");
 }
 
 void for_each_document(const TextLines& lines, const JsonLinesOptions& options,
@@ -36,21 +53,43 @@ void for_each_document(const TextLines& lines, const JsonLinesOptions& options,
 
 }  // namespace
 
+std::string_view to_string(InputFormat format) {
+  switch (format) {
+    case InputFormat::text:
+      return "text";
+    case InputFormat::jsonl:
+      return "JSON lines";
+    case InputFormat::parquet:
+      return "Parquet";
+    case InputFormat::ids:
+      return "ids";
+  }
+  fail("unknown format");
+}
+
 std::vector<InputFile> find_input_files(const InputOptions& options, std::string_view who) {
   std::vector<InputFile> files;
-  bool any_jsonl = false;
+  bool all_text = true;
   for (std::string& path : find_inputs(options.inputs, who)) {
-    const bool jsonl = options.formats == InputFormats::by_name
-                           ? is_named_jsonl(path)
-                           : options.formats == InputFormats::jsonl;
-    any_jsonl = any_jsonl || jsonl;
-    files.push_back({std::move(path), jsonl ? InputFormat::jsonl : InputFormat::text});
+    const InputFormat format = chosen_format(path, options.formats);
+    require(format != InputFormat::parquet || reads_parquet(),
+            "{}: {} is Parquet, which this program was built without: build it with Apache Arrow "
+            "(cmake -DTESSERA_PARQUET=ON), or convert the file to JSON lines",
+            who, path);
+    all_text = all_text && format == InputFormat::text;
+    files.push_back({std::move(path), format});
   }
   const char* given = options.field ? "--field" : options.skip_malformed ? "--skip-malformed" : "";
-  require(any_jsonl || *given == '\0',
-          "{}: {} is for JSON lines, but all inputs are text: add --format jsonl if they are not",
+  require(!all_text || *given == '\0',
+          "{}: {} is for JSON lines and Parquet, but all inputs are text: add --format jsonl or "
+          "--format parquet if they are not",
           who, given);
   return files;
+}
+
+InputText::InputText(std::vector<InputFile> some_files, const InputOptions& options)
+    : files(std::move(some_files)), skip_malformed(options.skip_malformed) {
+  if (options.field) field = *options.field;
 }
 
 InputText::InputText(std::initializer_list<std::string> paths) {
@@ -64,6 +103,15 @@ void for_each_text(const InputText& input, const std::function<void(std::string_
     if (file.format == InputFormat::text) {
       for_each_piece(file.path, on_piece);
       on_end();
+      continue;
+    }
+    if (file.format == InputFormat::parquet) {
+      ParquetTexts texts(file.path, input.field, input.skip_malformed);
+      while (texts.read([&](std::string_view text) {
+        on_piece(text);
+        on_end();
+      })) {
+      }
       continue;
     }
     std::deque<TextLines> parts;

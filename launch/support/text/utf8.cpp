@@ -1,6 +1,7 @@
 #include "launch/support/text/utf8.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace tessera {
 
@@ -32,6 +33,23 @@ Utf8Character first_utf8_character(std::string_view text) {
   const bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
   if (overlong || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return invalid;
   return {text.substr(0, length), code, true};
+}
+
+bool is_valid_utf8(std::string_view text) {
+  while (!text.empty()) {
+    uint64_t word = 0;
+    if (text.size() >= sizeof(word)) {
+      std::memcpy(&word, text.data(), sizeof(word));
+      if ((word & 0x8080808080808080u) == 0) {  // ASCII
+        text.remove_prefix(sizeof(word));
+        continue;
+      }
+    }
+    const Utf8Character character = first_utf8_character(text);
+    if (!character.valid) return false;
+    text.remove_prefix(character.bytes.size());
+  }
+  return true;
 }
 
 size_t incomplete_utf8(std::string_view text) {

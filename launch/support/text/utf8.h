@@ -27,6 +27,8 @@ void for_each_utf8_character(std::string_view text, Visit visit) {
   }
 }
 
+bool is_valid_utf8(std::string_view text);
+
 /// The number of bytes at the end of a text, 0 to 3, that are the beginning of a character.
 size_t incomplete_utf8(std::string_view text);
 

@@ -46,9 +46,7 @@ void make_data(const DesignOptions& options) {
             "write it to a file first",
             file.path == "-" ? "standard input" : file.path);
   }
-  InputText text(files);
-  text.field = options.input.field.value_or(text.field);
-  text.skip_malformed = options.input.skip_malformed;
+  const InputText text(files, options.input);
   const WordCounts words = count_byte_level_words(text);
   make_folders(options.files.folder);
   write_bpe(options.files.tokenizer(),

@@ -33,7 +33,7 @@ TEST(PrepareCommand, ReportsSkippedInput) {
   const std::string output = ::testing::internal::GetCapturedStdout();
   EXPECT_TRUE(names_all(output, {"1 documents", "4 tokens", "from 3 bytes",
                                  "documents  1; 1 without a token were left out\n",
-                                 "1 malformed lines were skipped; the first: " +
+                                 "1 malformed lines or rows were skipped; the first: " +
                                      (folder / "a.jsonl:2: the line has no field \"body\"")}));
 }
 

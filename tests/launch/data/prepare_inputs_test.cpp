@@ -8,6 +8,7 @@
 #include "launch/data/indexed/dataset_metadata.h"
 #include "launch/data/indexed/indexed_dataset.h"
 #include "launch/data/prepare/prepare.h"
+#include "launch/support/input/parquet_texts.h"
 #include "tests/launch/data/test_files.h"
 #include "tests/support/compressed.h"
 #include "tests/support/file_size_limit.h"
@@ -175,6 +176,10 @@ TEST_F(PrepareInputs, RejectsOptionsThatDoNotFitInputs) {
       prepare_error({.input = {.inputs = {folder / "a.txt", folder / "a.jsonl"}},
                      .documents = Documents::paragraph}),
       {"cannot be paragraphs in " + (folder / "a.jsonl"), "each line of JSON is a document"}));
+  write_file(folder / "a.parquet", "no table");
+  EXPECT_TRUE(names_all(prepare_error({.input = {.inputs = {folder / "a.parquet"}}}),
+                        {folder / "a.parquet", reads_parquet() ? "cannot be read as Parquet"
+                                                               : "cmake -DTESSERA_PARQUET=ON"}));
   // The name says jsonl and the option says text, and vice versa.
   EXPECT_EQ(
       prepare_files({.input = {.inputs = {folder / "a.jsonl"}, .formats = InputFormats::text}})[0]
