@@ -136,11 +136,13 @@ void report_other_average(const RunConfig& config, const Checkpoint& checkpoint,
 void report_other_moments(const RunConfig& config, const Checkpoint& checkpoint,
                           const std::function<void(std::string)>& report) {
   if (has_weights_alone(checkpoint)) return;
-  const Json saved = checkpoint.manifest().extra.value(kMomentDTypeKey, Json("fp32"));
+  const Json& extra = checkpoint.manifest().extra;
+  const bool known = extra.contains(kMomentDTypeKey) && extra[kMomentDTypeKey].is_string();
+  const std::string saved = known ? extra[kMomentDTypeKey].get<std::string>() : "fp32";
   const DType now = config.optimizer.moment_dtype;
   if (saved == to_string(now)) return;
   report(fmt::format("optimizer.moment_dtype is {}, but {} has moments in {}: they are {}",
-                     to_string(now), checkpoint.path().string(), excerpt(to_text(saved)),
+                     to_string(now), checkpoint.path().string(), excerpt(saved),
                      now == DType::f32 ? "converted" : "rounded to nearest"));
 }
 
