@@ -352,6 +352,9 @@ void describe(Section& model, auto& field) {
         "into the weights, or writes them alone with `--adapter`.");
   field("lora_alpha", model.lora_alpha, NumberIn{1e-3, 1e6},
         "With `lora_rank`: what an adapter adds is multiplied by `lora_alpha` / `lora_rank`.");
+  field("lora_dropout", model.lora_dropout, NumberIn{0.0, 1.0, true},
+        "With `lora_rank`: dropout probability of an adapter's input, as in PEFT. The layer itself "
+        "sees all of its input.");
   field("lora_targets", model.lora_targets, ListOf<Text>{{}},
         "With `lora_rank`: patterns of the names of linear layers within the blocks that have an "
         "adapter, such as `[\"*.attention.qkv\"]`. `*` stands for any text.");
