@@ -11,6 +11,7 @@
 #include "core/ops/elementwise.h"
 #include "core/trace/trace.h"
 #include "launch/checkpoint/attention_mask_file.h"
+#include "launch/checkpoint/checkpoint_adapters.h"
 #include "launch/checkpoint/checkpoint_chat.h"
 #include "launch/checkpoint/checkpoint_labels.h"
 #include "launch/checkpoint/checkpoint_tokenizer.h"
@@ -179,6 +180,7 @@ void Trainer::restore_at(Checkpoint& checkpoint, int64_t samples) {
   load_training_state(checkpoint, store_);
   start_at(checkpoint.manifest().step, samples, count_in(extra, kTokensKey), before);
   rollbacks_ = count_in(extra, kRollbacksKey);
+  trained_beside_ = trained_beside_adapters(extra, store_);
   noise_scale_.restore(extra.value(kNoiseScaleKey, Json()));
 }
 
@@ -187,6 +189,7 @@ std::string Trainer::start_from(Checkpoint& checkpoint) {
   const Json& extra = checkpoint.manifest().extra;
   const bool other_labels = has_other_labels(extra, config_.data.labels);
   std::string heads = load_matching_weights(checkpoint, store_, other_labels);
+  trained_beside_ = trained_beside_adapters(extra, store_);
   if (other_labels) {
     heads += fmt::format("; the checkpoint's labels are {}, and data.labels is {}",
                          excerpt(to_text(extra[kLabelsKey]), 200), quote(*config_.data.labels));
@@ -456,6 +459,7 @@ SaveRequest Trainer::save_request(const SaveObserver& observer) {
   if (config_.log.noise_scale_interval > 0) request.extra[kNoiseScaleKey] = noise_scale_.state();
   if (batch_shape(1, config_).hides_targets) request.extra[kHidesTargetsKey] = true;
   if (config_.data.labels) request.extra[kLabelsKey] = *config_.data.labels;
+  if (config_.model.lora_rank > 0) request.extra[kTrainedKey] = trained_beside_;
   if (chat_) request.extra[kChatTemplateKey] = to_string(*chat_);
   if (tokenizer_) request.attachments = {{kTokenizerAttachment, tokenizer_attachment(*tokenizer_)}};
   if (config_.model.attention_plane && groups_.world.rank() == 0) {

@@ -4,7 +4,10 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <set>
 
+#include "launch/checkpoint/checkpoint_adapters.h"
+#include "launch/checkpoint/checkpoint_chat.h"
 #include "launch/checkpoint/find.h"
 #include "launch/checkpoint/format/manifest.h"
 #include "launch/checkpoint/model_json.h"
@@ -189,6 +192,18 @@ TEST_F(FineTune, AdaptersLeaveBaseAsItIs) {
       EXPECT_EQ(std::ranges::count_if(parameters, [](const Parameter& p) { return !p.frozen; }),
                 18);
       trainer.step();
+      const Checkpoint saved = Checkpoint::open(trainer.save().path);
+      EXPECT_EQ(trained_beside_adapters(saved.manifest().extra),
+                (std::set<std::string>{"embedding.word", "head.weight"}));
+    });
+    // They still differ from the base's if training goes on without them.
+    RunConfig last = run;
+    last.run.dir = run.run.dir + "_last";
+    last.checkpoint.from = more.run.dir;
+    start(last, 1, [&](Trainer& trainer, const std::string&) {
+      const Checkpoint saved = Checkpoint::open(trainer.save().path);
+      EXPECT_EQ(trained_beside_adapters(saved.manifest().extra),
+                (std::set<std::string>{"embedding.word", "head.weight"}));
     });
     more.model.lora_rank = 0;
     expect_refused(more, {"is of another model", "model.lora_rank is 3 in the checkpoint and 0"});
