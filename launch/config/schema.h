@@ -439,8 +439,10 @@ void describe(Section& data, auto& field) {
                            {"plain", ChatFormat::plain}}},
         "For models that predict the next token, on messages: what surrounds a message. `chatml` "
         "needs a tokenizer with ChatML's two special tokens; `plain` writes the role, a colon and "
-        "a line end before each message. `auto` is `chatml` if the tokenizer has these tokens, "
-        "otherwise `plain`. [guide.md](guide.md#fine-tune-on-prompts-and-completions) shows both.");
+        "a line end before each message. `auto` is the template of the model in `checkpoint.from`, "
+        "such as an imported model's own, if it has one; otherwise `chatml` if the tokenizer has "
+        "these tokens, otherwise `plain`. "
+        "[guide.md](guide.md#fine-tune-on-prompts-and-completions) shows both.");
 }
 
 template <MaybeConst<MaskingOptions> Section>
@@ -679,9 +681,10 @@ void describe(Section& eval, auto& field) {
         "lower loss than the lowest so far. 0 never ends it.");
   field("prompts", eval.prompts, ListOf<Passage>{{}, /*may_be_empty=*/true},
         "Texts that the model continues during the run, with `sample_interval`; of an "
-        "encoder-decoder, source texts. An empty one starts a document. What the model writes is "
-        "on the terminal, in `run.dir`/`samples.jsonl`, in TensorBoard and in `tessera report`. It "
-        "changes nothing of the training.");
+        "encoder-decoder, source texts. An empty one starts a document. If the training data has "
+        "messages, they are messages of the user, to which the model replies. What the model "
+        "writes is on the terminal, in `run.dir`/`samples.jsonl`, in TensorBoard and in `tessera "
+        "report`. It changes nothing of the training.");
   field("sample_interval", eval.sample_interval, IntegerIn{0, kMaxSteps},
         "Steps between texts for all `prompts`; there are some after the last step, too. 0 writes "
         "none.");

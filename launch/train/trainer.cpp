@@ -124,7 +124,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
       eval_datasets_(data.eval_datasets),
       tokenizer_(data.tokenizer),
       token_bytes_(data.eval && data.tokenizer ? TokenBytes(*data.tokenizer) : TokenBytes()),
-      chat_(data.chat),
+      chat_(data.chat ? data.chat : config.data.chat_form),
       prefetched_(batches_, batch_shape(config.batch.micro, config), device),
       eval_batches_(batches_, batch_shape(config.batch.micro, config), device),
       device_batch_(batch_shape(config.batch.micro, config), device),
@@ -141,7 +141,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
   }
   train_step_ = std::make_unique<TrainStep>(config, micro_steps_, store_, groups, arena_);
   if (config.train.check_replicas_interval > 0) replica_check_.emplace(store_, groups_);
-  if (!config.eval.prompts.empty()) sample_writer_.emplace(config_, tokenizer_.get());
+  if (!config.eval.prompts.empty()) sample_writer_.emplace(config_, tokenizer_.get(), data.chat);
   if (copies_checkpoints(config)) {
     background_save_.reserve(checkpoint_copy_bytes(store_, groups.dp->size()), device);
   }
@@ -460,8 +460,8 @@ SaveRequest Trainer::save_request(const SaveObserver& observer) {
   if (batch_shape(1, config_).hides_targets) request.extra[kHidesTargetsKey] = true;
   if (config_.data.labels) request.extra[kLabelsKey] = *config_.data.labels;
   if (config_.model.lora_rank > 0) request.extra[kTrainedKey] = trained_beside_;
-  if (chat_) request.extra[kChatTemplateKey] = to_string(*chat_);
   if (tokenizer_) request.attachments = {{kTokenizerAttachment, tokenizer_attachment(*tokenizer_)}};
+  if (chat_) request.attachments[kChatTemplateAttachment] = chat_attachment(*chat_);
   if (config_.model.attention_plane && groups_.world.rank() == 0) {
     request.attachments[kAttentionMaskAttachment] =
         attention_mask_attachment(*config_.model.attention_plane);

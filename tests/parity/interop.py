@@ -15,6 +15,7 @@ For each kind of model, with a vocabulary trained on this repository's own text:
 2. A transformers model with random normal parameters, `tessera import`, `tessera eval`: the loss is the
    same, a decoder continues a text and answers questions and a T5 writes a target alike. `tessera export` of the import
    has the same weights.
+   Messages have the same tokens as with the chat template of the transformers model.
 3. The tokenizers of published_golden.json, saved by transformers: `tessera prepare` produces the same
    tokens, and so does what `tessera export` writes of an import, with special tokens, too.
 
@@ -891,6 +892,56 @@ def check_chat(tessera, chatml):
         *["--max-tokens", 20],
     )
     check(f"{name}: a reply in transformers", said.rstrip("\n") == text and bool(text), repr(text))
+    if chatml:
+        for name in CHAT_TEMPLATES:
+            check_chat_template(tessera, name, out)
+
+
+# In the styles of Llama 3, Zephyr, Mistral and Gemma, with the tokens of ChatML.
+CHAT_TEMPLATES = {
+    "header": "{{- bos_token }}{%- for m in messages %}{{- '<|im_start|>' + m['role'] + '<|im_start|>\n\n' "
+    "+ m['content'] | trim + '<|im_end|>' }}{%- endfor %}{%- if add_generation_prompt %}"
+    "{{- '<|im_start|>assistant<|im_start|>\n\n' }}{%- endif %}",
+    "lines": "{% for m in messages %}\n{{ '<|' + m['role'] + '|>\n' + m['content'] + eos_token }}\n"
+    "{% if loop.last and add_generation_prompt %}\n{{ '<|assistant|>' }}\n{% endif %}\n{% endfor %}",
+    "instruction": "{{ bos_token }}{% for m in messages %}{% if (m['role'] == 'user') != (loop.index0 % 2 == 0) %}"
+    "{{ raise_exception('roles must alternate') }}{% endif %}{% if m['role'] == 'user' %}"
+    "{{ '[INST] ' + m['content'] + ' [/INST]' }}{% else %}{{ ' ' + m['content'] + eos_token }}{% endif %}{% endfor %}",
+    "merged": "{{ bos_token }}{% set first = '' %}{% set rest = messages %}"
+    "{% if messages[0]['role'] == 'system' %}{% set first = messages[0]['content'] + '\n\n' %}"
+    "{% set rest = messages[1:] %}{% endif %}{% for m in rest %}"
+    "{{ '<|im_start|>' + ('model' if m['role'] == 'assistant' else 'user') + '\n' "
+    "+ (first if loop.first else '') + m['content'] | trim + '<|im_end|>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>model\n' }}{% endif %}",
+}
+
+
+def check_chat_template(tessera, name, exported):
+    """The tokens of messages in an imported model with a template of its own."""
+    folder, imported = tessera.folder / f"template_{name}", tessera.folder / f"template_{name}_run"
+    shutil.copytree(exported, folder)
+    theirs = AutoTokenizer.from_pretrained(exported)
+    theirs.chat_template, theirs.bos_token = CHAT_TEMPLATES[name], "<|im_start|>"
+    theirs.save_pretrained(folder)
+    tessera("import", folder, "--to", imported)
+    turns = [("user", "One? "), ("assistant", "No."), ("user", "Two\n\nof?"), ("assistant", "Yes.")]
+    system = [] if name == "instruction" else [("system", "Be brief.")]
+    for said in (turns, system + turns[:2]):
+        messages = [{"role": role, "content": text} for role, text in said]
+        path, dump = folder / "messages.jsonl", folder / "dump.safetensors"
+        path.write_text(json.dumps({"messages": messages}) + "\n")
+        dump.unlink(missing_ok=True)
+        tessera("eval", imported, "--data", path, "--dump", dump)
+        found = load_file(dump)
+        ids = theirs.apply_chat_template(messages, return_dict=True)["input_ids"]
+        ours = [*found["tokens"].tolist(), int(found["targets"][-1])]
+        check(f"{name}: the tokens of {len(said)} messages", ids[: len(ours)] == ours, f"{len(ours)} tokens")
+        check(f"{name}: all but the end", len(ids) - len(ours) <= 1)
+    back = tessera.folder / f"template_{name}_back"
+    tessera("export", imported, "--to", back)
+    again = AutoTokenizer.from_pretrained(back)
+    same = again.chat_template == theirs.chat_template and again.bos_token == theirs.bos_token
+    check(f"{name}: exported, the same template", same)
 
 
 def write_idx(path, array):

@@ -12,6 +12,7 @@
 #include "launch/checkpoint/save/save.h"
 #include "launch/data/datasets/text_pairs.h"
 #include "launch/huggingface/image_processor.h"
+#include "launch/huggingface/import/chat/import_chat.h"
 #include "launch/huggingface/import/import_config.h"
 #include "launch/huggingface/import/import_tokenizer.h"
 #include "launch/huggingface/import/match_tensors.h"
@@ -21,6 +22,7 @@
 #include "launch/support/files/new_folders.h"
 #include "launch/tokenizers/id_tokenizer.h"
 #include "launch/train/start/run_lock.h"
+#include "models/architecture.h"
 
 namespace tessera {
 
@@ -97,6 +99,10 @@ ImportReport import_model(const ImportOptions& options) {
           tokenizer.tokenizer->vocab_size(), config_path.string(), config.model.vocab_size);
 
   note_ends(*tokenizer.tokenizer, config);
+  std::optional<ChatForm> chat;
+  if (traits_of(config.model).causal && !none) {
+    chat = import_chat_form(options.from, *tokenizer.tokenizer, config.notes);
+  }
   const NewFolders folders(checkpoints_folder(options.to));
   const RunLock lock(options.to.string());
   require_no_checkpoints(options.to);
@@ -110,6 +116,7 @@ ImportReport import_model(const ImportOptions& options) {
     request.extra["labels"] = fmt::format("{}", fmt::join(config.labels, ","));
   }
   request.attachments[kTokenizerAttachment] = tokenizer_attachment(*tokenizer.tokenizer);
+  if (chat) request.attachments[kChatTemplateAttachment] = chat_attachment(*chat);
   request.tensors = local_tensors(names, maker);
   const auto world = make_self_communicator();
   const SavedCheckpoint saved = save_checkpoint(request, *world);

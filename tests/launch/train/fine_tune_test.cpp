@@ -12,6 +12,7 @@
 #include "launch/checkpoint/format/manifest.h"
 #include "launch/checkpoint/model_json.h"
 #include "launch/data/training_data.h"
+#include "launch/train/start/derive_config.h"
 #include "launch/train/start/start.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "parallel/layers/low_rank_adapter.h"
@@ -208,6 +209,18 @@ TEST_F(FineTune, AdaptersLeaveBaseAsItIs) {
     more.model.lora_rank = 0;
     expect_refused(more, {"is of another model", "model.lora_rank is 3 in the checkpoint and 0"});
   }
+}
+
+TEST_F(FineTune, KeepsTheChatTemplateOfItsModel) {
+  RunConfig base = config(SmallKind::gpt, "base");
+  base.data.chat_form = std::make_shared<const ChatForm>(plain_form());
+  EXPECT_EQ(*checkpoint_chat(Checkpoint::open(train_and_save(base))), plain_form());
+  const RunConfig run = config(SmallKind::gpt, "run", "base");
+  run_thread_ranks(2, [&](Communicator& world) {
+    const auto derived = derive_config(run, world, [](const std::string&) {}).config.data.chat_form;
+    ASSERT_NE(derived, nullptr);
+    EXPECT_EQ(*derived, plain_form());
+  });
 }
 
 TEST_F(FineTune, ResumeNeedsStateOfWhatIsNoLongerFrozen) {
