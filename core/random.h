@@ -28,6 +28,7 @@ enum class RandomPurpose : uint8_t {
   mlp_activation_dropout,
   final_dropout,
   augmentation,
+  adapter_dropout,
   moment_rounding,
 };
 

@@ -144,6 +144,7 @@ struct ModelConfig {
   bool hard_negatives = false;                ///< each pair has a third text, which is no answer
   int64_t lora_rank = 0;                      ///< of the adapters; 0: none
   double lora_alpha = 16.0;                   ///< lora_alpha / lora_rank scales what they add
+  double lora_dropout = 0.0;                  ///< of the input of their A
   /// Patterns of the names of linear layers within the blocks that have an adapter; see
   /// core/name_pattern.h.
   std::vector<std::string> lora_targets = {"*"};

@@ -20,7 +20,7 @@ cd "$(dirname "$0")/.."
 parts=("${@:-emulated}")
 [ "${parts[*]}" != --all ] || parts=(emulated asan_gpu tsan fuzz cuda)
 
-install_missing "${packages[@]}" iproute2 python3 python3-numpy
+install_missing "${packages[@]}" iproute2 python3 python3-jinja2 python3-numpy
 export GTEST_COLOR=no
 
 # build_and_test PRESET [OPTION...]: options of CMake.

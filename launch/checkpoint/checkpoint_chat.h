@@ -1,17 +1,21 @@
 #pragma once
 
-#include <optional>
+#include <memory>
+#include <string>
 
-#include "launch/config/chat_format.h"
-#include "launch/support/text/json.h"
+#include "launch/checkpoint/checkpoint.h"
+#include "launch/config/chat_form.h"
 
 namespace tessera {
 
-/// Key in a checkpoint's extra data: what surrounded the messages that the model learned from,
-/// "chatml" or "plain".
-inline constexpr const char* kChatTemplateKey = "chat_template";
+/// The attachment with what surrounded the messages that the model learned from, in the format of
+/// to_json(const ChatForm&).
+inline constexpr const char* kChatTemplateAttachment = "chat_template.json";
 
-/// nullopt if the model did not learn from messages.
-std::optional<ChatFormat> checkpoint_chat(const Json& extra);
+/// The bytes of that attachment.
+std::string chat_attachment(const ChatForm& form);
+
+/// Null if the model did not learn from messages. Throws, naming the checkpoint, if it is damaged.
+std::shared_ptr<const ChatForm> checkpoint_chat(const Checkpoint& checkpoint);
 
 }  // namespace tessera

@@ -11,7 +11,6 @@
 
 #include "core/error.h"
 #include "launch/checkpoint/checkpoint.h"
-#include "launch/checkpoint/checkpoint_chat.h"
 #include "launch/checkpoint/find.h"
 #include "launch/checkpoint/model_json.h"
 #include "launch/cli/commands.h"
@@ -126,9 +125,9 @@ ContinuationOptions continuation_options(const GenerateOptions& options,
   how.ends.stops = StopStrings(options.stops);
   if (const auto end = tokenizer.end_of_document()) how.ends.tokens.push_back(*end);
   if (options.chat) {
-    ChatFormat format = *options.chat;
-    if (format == ChatFormat::automatic) format = checkpoint_chat(loaded.extra).value_or(format);
-    how.chat = Chat{ChatTemplate::of(format, tokenizer), options.system};
+    how.chat =
+        Chat{ChatTemplate(chosen_chat_form(*options.chat, loaded.chat, tokenizer), tokenizer),
+             options.system};
     how.ends.tokens.push_back(how.chat->form.reply_end());
   }
   return how;

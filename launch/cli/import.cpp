@@ -64,6 +64,9 @@ void import_adapter_and_print(const ImportOptions& options, const std::string& b
   const AdapterImportReport report = import_adapter({options.from, base, options.to});
   fmt::print("wrote {}: the base model and {} low-rank adapters of rank {} from {}\n",
              report.checkpoint.string(), report.layers, report.rank, options.from.string());
+  if (!report.modules.empty()) {
+    fmt::print("whole modules of the adapters: {}\n", fmt::join(report.modules, ", "));
+  }
   print_section(options.to.string());
   std::fflush(stdout);
 }

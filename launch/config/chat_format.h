@@ -5,8 +5,9 @@
 
 namespace tessera {
 
-/// How the messages of a conversation are told apart (launch/data/datasets/chat_template.h).
-/// `automatic` is chatml if the tokenizer has its special tokens, otherwise plain.
+/// A choice of what surrounds the messages of a conversation (chat_form.h). `automatic` is the form
+/// that the model learned, if it did, otherwise chatml if the tokenizer has its special tokens,
+/// otherwise plain.
 enum class ChatFormat : uint8_t { automatic, chatml, plain };
 
 /// The name in data.chat_template.

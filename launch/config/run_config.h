@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -57,6 +58,8 @@ struct RunSection {
   bool operator==(const RunSection&) const = default;
 };
 
+struct ChatForm;
+
 struct DataSection {
   DataBlend train;                 ///< dataset prefixes
   std::optional<DataBlend> eval;   ///< dataset prefixes
@@ -72,6 +75,9 @@ struct DataSection {
   bool truncate = false;         ///< of files of texts: cut those that are too long
   bool loss_on_prompts = false;  ///< causal LM on prompts and completions: learn both
   ChatFormat chat_template = ChatFormat::automatic;  ///< causal LM on messages
+  /// What surrounds the messages of the checkpoint that the weights are from; null if none is
+  /// known. No key: derive_config() and evaluations set it.
+  std::shared_ptr<const ChatForm> chat_form = {};
 
   bool operator==(const DataSection&) const = default;
 };

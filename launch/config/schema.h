@@ -363,6 +363,9 @@ void describe(Section& model, auto& field) {
         "into the weights, or writes them alone with `--adapter`.");
   field("lora_alpha", model.lora_alpha, NumberIn{1e-3, 1e6},
         "With `lora_rank`: what an adapter adds is multiplied by `lora_alpha` / `lora_rank`.");
+  field("lora_dropout", model.lora_dropout, NumberIn{0.0, 1.0, true},
+        "With `lora_rank`: dropout probability of an adapter's input, as in PEFT. The layer itself "
+        "sees all of its input.");
   field("lora_targets", model.lora_targets, ListOf<Text>{{}},
         "With `lora_rank`: patterns of the names of linear layers within the blocks that have an "
         "adapter, such as `[\"*.attention.qkv\"]`. `*` stands for any text.");
@@ -447,8 +450,10 @@ void describe(Section& data, auto& field) {
                            {"plain", ChatFormat::plain}}},
         "For models that predict the next token, on messages: what surrounds a message. `chatml` "
         "needs a tokenizer with ChatML's two special tokens; `plain` writes the role, a colon and "
-        "a line end before each message. `auto` is `chatml` if the tokenizer has these tokens, "
-        "otherwise `plain`. [guide.md](guide.md#fine-tune-on-prompts-and-completions) shows both.");
+        "a line end before each message. `auto` is the template of the model in `checkpoint.from`, "
+        "such as an imported model's own, if it has one; otherwise `chatml` if the tokenizer has "
+        "these tokens, otherwise `plain`. "
+        "[guide.md](guide.md#fine-tune-on-prompts-and-completions) shows both.");
 }
 
 template <MaybeConst<MaskingOptions> Section>
@@ -703,9 +708,10 @@ void describe(Section& eval, auto& field) {
         "never ends it.");
   field("prompts", eval.prompts, ListOf<Passage>{{}, /*may_be_empty=*/true},
         "Texts that the model continues during the run, with `sample_interval`; of an "
-        "encoder-decoder, source texts. An empty one starts a document. What the model writes is "
-        "on the terminal, in `run.dir`/`samples.jsonl`, in TensorBoard and in `tessera report`. It "
-        "changes nothing of the training.");
+        "encoder-decoder, source texts. An empty one starts a document. If the training data has "
+        "messages, they are messages of the user, to which the model replies. What the model "
+        "writes is on the terminal, in `run.dir`/`samples.jsonl`, in TensorBoard and in `tessera "
+        "report`. It changes nothing of the training.");
   field("sample_interval", eval.sample_interval, IntegerIn{0, kMaxSteps},
         "Steps between texts for all `prompts`; there are some after the last step, too. 0 writes "
         "none.");

@@ -81,6 +81,7 @@ void check_adapters(const ModelConfig& model) {
   const ModelConfig defaults;
   constexpr const char* kNone = "model.lora_rank is 0";
   require_default(model.lora_alpha == defaults.lora_alpha, "model.lora_alpha", kNone);
+  require_default(model.lora_dropout == defaults.lora_dropout, "model.lora_dropout", kNone);
   require_default(model.lora_targets == defaults.lora_targets, "model.lora_targets", kNone);
 }
 

@@ -171,9 +171,11 @@ class SftSource final : public SampleSource {
             "data.chat_template is set, but {} has prompts and completions, which nothing "
             "surrounds: leave it out, or write messages",
             path);
-    const ChatTemplate chat = has_roles ? ChatTemplate::of(data.chat_template, tokenizer)
-                                        : ChatTemplate::without_roles(tokenizer);
-    if (has_roles) format_ = chat.format();
+    const ChatTemplate chat =
+        has_roles ? ChatTemplate(chosen_chat_form(data.chat_template, data.chat_form, tokenizer),
+                                 tokenizer)
+                  : ChatTemplate::without_roles(tokenizer);
+    form_ = chat.form();
     examples_ = std::make_shared<const SftExamples>(
         path, chat,
         SftOptions{config.model.seq_length, data.truncate, data.loss_on_prompts,
@@ -183,7 +185,7 @@ class SftSource final : public SampleSource {
 
   int64_t size() const override { return examples_->size(); }
 
-  std::optional<ChatFormat> chat() const override { return format_; }
+  std::shared_ptr<const ChatForm> chat() const override { return form_; }
 
   std::string identity() const override {
     return fmt::format("{} examples, {}", size(), sampled_checksum(MappedFile(examples_->path())));
@@ -211,7 +213,7 @@ class SftSource final : public SampleSource {
   }
 
   std::shared_ptr<const SftExamples> examples_;
-  std::optional<ChatFormat> format_;
+  std::shared_ptr<const ChatForm> form_;  // null without roles
 };
 
 class BertSource final : public TokenSource {

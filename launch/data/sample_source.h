@@ -31,7 +31,7 @@ class SampleSource {
   virtual double bytes_per_token() const { return 0.0; }
 
   /// What surrounds messages, if that is what it has.
-  virtual std::optional<ChatFormat> chat() const { return std::nullopt; }
+  virtual std::shared_ptr<const ChatForm> chat() const { return nullptr; }
 
   /// Its sizes and a checksum of its content (see sampled_checksum()).
   virtual std::string identity() const = 0;

@@ -160,11 +160,11 @@ class DataOpener {
   }
 
   /// What surrounds the messages of the opened data.
-  std::optional<ChatFormat> chat() const {
+  std::shared_ptr<const ChatForm> chat() const {
     for (const auto& [path, source] : sources_) {
-      if (const auto format = source->chat()) return format;
+      if (auto form = source->chat()) return form;
     }
-    return std::nullopt;
+    return nullptr;
   }
 
   std::vector<std::string> take_notes() { return std::move(notes_); }

@@ -19,6 +19,7 @@ class ByteTokenizer final : public Tokenizer {
   std::optional<int32_t> end_of_document() const override { return kEnd; }
   SpecialTokens special() const override { return {}; }
   std::vector<bool> continues_word() const override;
+  std::vector<int32_t> named_tokens() const override { return {kEnd}; }
   Json to_json() const override { return {{"kind", kind()}}; }
 
  private:

@@ -69,6 +69,10 @@ class Tokenizer {
   /// does.
   virtual std::vector<bool> continues_word() const = 0;
 
+  /// The tokens that stand for their names and no other text, by id: special tokens, and those that
+  /// encode() finds in a text before it is split into words.
+  virtual std::vector<int32_t> named_tokens() const { return {}; }
+
   /// Returns everything that tokenizer_from_json() needs, including the vocabulary.
   virtual Json to_json() const = 0;
 

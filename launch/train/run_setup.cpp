@@ -93,7 +93,8 @@ RunInputs open_run_inputs(Communicator& world, const std::function<RunConfig()>&
       validate(inputs.config, world.size());
       inputs.data = open_training_data(inputs.config, derived.tokenizer);
       if (!inputs.config.eval.prompts.empty()) {
-        const SampleWriter encodes_all_prompts(inputs.config, inputs.data.tokenizer.get());
+        const SampleWriter encodes_all_prompts(inputs.config, inputs.data.tokenizer.get(),
+                                               inputs.data.chat);
       }
     });
   });

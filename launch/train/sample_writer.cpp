@@ -24,7 +24,8 @@ const Tokenizer& required(const Tokenizer* tokenizer) {
 
 }  // namespace
 
-SampleWriter::SampleWriter(const RunConfig& config, const Tokenizer* tokenizer)
+SampleWriter::SampleWriter(const RunConfig& config, const Tokenizer* tokenizer,
+                           const std::shared_ptr<const ChatForm>& chat)
     : tokenizer_(required(tokenizer)),
       prompts_(config.eval.prompts),
       seed_(static_cast<uint64_t>(config.run.seed)) {
@@ -32,11 +33,19 @@ SampleWriter::SampleWriter(const RunConfig& config, const Tokenizer* tokenizer)
   sampling_.vocab_size = tokenizer_.vocab_size();
   ends_.max_tokens = config.eval.sample_tokens;
   if (const auto end = tokenizer_.end_of_document()) ends_.tokens.push_back(*end);
+  std::optional<Chat> messages;
+  if (chat) {
+    messages.emplace(Chat{ChatTemplate(chat, tokenizer_)});
+    ends_.tokens.push_back(messages->form.reply_end());
+  }
   for (size_t i = 0; i < prompts_.size(); ++i) {
     const std::string where = fmt::format("eval.prompts, text {}", i + 1);
     if (has_source(config.model)) {
       sources_.push_back(
           source_sample(config.model, tokenizer_, prompts_[i], config.data.truncate, where));
+    } else if (messages) {
+      tokens_.push_back(
+          encode_chat_prompt(config.model, tokenizer_, *messages, prompts_[i], where));
     } else {
       tokens_.push_back(encode_prompt(config.model, tokenizer_, prompts_[i], where));
     }

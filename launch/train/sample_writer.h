@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "launch/config/chat_form.h"
 #include "launch/config/run_config.h"
 #include "launch/data/sample.h"
 #include "launch/generation/generation_model.h"
@@ -18,9 +20,11 @@ namespace tessera {
 /// Writes texts for the prompts of a run (eval.prompts) while it trains.
 class SampleWriter {
  public:
-  /// Throws, naming eval.prompts, if the run has no tokenizer (null) or it cannot encode a prompt.
-  /// `tokenizer` must outlive this.
-  SampleWriter(const RunConfig& config, const Tokenizer* tokenizer);
+  /// With `chat`, what surrounds the messages of the training data, prompts are messages of the
+  /// user. Throws, naming eval.prompts, if the run has no tokenizer (null) or it cannot encode a
+  /// prompt. `tokenizer` must outlive this.
+  SampleWriter(const RunConfig& config, const Tokenizer* tokenizer,
+               const std::shared_ptr<const ChatForm>& chat = nullptr);
 
   /// Writes a text for each prompt with the model's current weights, after `step` steps. The data
   /// ranks take turns, and each text is written alone, so that it does not depend on their number.

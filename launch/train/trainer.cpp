@@ -11,6 +11,7 @@
 #include "core/ops/elementwise.h"
 #include "core/trace/trace.h"
 #include "launch/checkpoint/attention_mask_file.h"
+#include "launch/checkpoint/checkpoint_adapters.h"
 #include "launch/checkpoint/checkpoint_chat.h"
 #include "launch/checkpoint/checkpoint_labels.h"
 #include "launch/checkpoint/checkpoint_tokenizer.h"
@@ -120,7 +121,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
       eval_datasets_(data.eval_datasets),
       tokenizer_(data.tokenizer),
       token_bytes_(data.eval && data.tokenizer ? TokenBytes(*data.tokenizer) : TokenBytes()),
-      chat_(data.chat),
+      chat_(data.chat ? data.chat : config.data.chat_form),
       prefetched_(batches_, batch_shape(config.batch.micro, config), device),
       eval_batches_(batches_, batch_shape(config.batch.micro, config), device),
       device_batch_(batch_shape(config.batch.micro, config), device),
@@ -137,7 +138,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
   }
   train_step_ = std::make_unique<TrainStep>(config, micro_steps_, store_, groups, arena_);
   if (config.train.check_replicas_interval > 0) replica_check_.emplace(store_, groups_);
-  if (!config.eval.prompts.empty()) sample_writer_.emplace(config_, tokenizer_.get());
+  if (!config.eval.prompts.empty()) sample_writer_.emplace(config_, tokenizer_.get(), data.chat);
   if (copies_checkpoints(config)) {
     background_save_.reserve(checkpoint_copy_bytes(store_, groups.dp->size()), device);
   }
@@ -176,6 +177,7 @@ void Trainer::restore_at(Checkpoint& checkpoint, int64_t samples) {
   load_training_state(checkpoint, store_);
   start_at(checkpoint.manifest().step, samples, count_in(extra, kTokensKey), before);
   rollbacks_ = count_in(extra, kRollbacksKey);
+  trained_beside_ = trained_beside_adapters(extra, store_);
   noise_scale_.restore(extra.value(kNoiseScaleKey, Json()));
 }
 
@@ -184,6 +186,7 @@ std::string Trainer::start_from(Checkpoint& checkpoint) {
   const Json& extra = checkpoint.manifest().extra;
   const bool other_labels = has_other_labels(extra, config_.data.labels);
   std::string heads = load_matching_weights(checkpoint, store_, other_labels);
+  trained_beside_ = trained_beside_adapters(extra, store_);
   if (other_labels) {
     heads += fmt::format("; the checkpoint's labels are {}, and data.labels is {}",
                          excerpt(to_text(extra[kLabelsKey]), 200), quote(*config_.data.labels));
@@ -415,8 +418,9 @@ SaveRequest Trainer::save_request(const SaveObserver& observer) {
   if (config_.log.noise_scale_interval > 0) request.extra[kNoiseScaleKey] = noise_scale_.state();
   if (batch_shape(1, config_).hides_targets) request.extra[kHidesTargetsKey] = true;
   if (config_.data.labels) request.extra[kLabelsKey] = *config_.data.labels;
-  if (chat_) request.extra[kChatTemplateKey] = to_string(*chat_);
+  if (config_.model.lora_rank > 0) request.extra[kTrainedKey] = trained_beside_;
   if (tokenizer_) request.attachments = {{kTokenizerAttachment, tokenizer_attachment(*tokenizer_)}};
+  if (chat_) request.attachments[kChatTemplateAttachment] = chat_attachment(*chat_);
   if (config_.model.attention_plane && groups_.world.rank() == 0) {
     request.attachments[kAttentionMaskAttachment] =
         attention_mask_attachment(*config_.model.attention_plane);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -205,7 +206,8 @@ class Trainer : private MicroBatchSource {
   std::vector<EvalDataset> eval_datasets_;
   std::shared_ptr<const Tokenizer> tokenizer_;  ///< may be null
   TokenBytes token_bytes_;                      ///< known only with evaluation data
-  std::optional<ChatFormat> chat_;
+  std::shared_ptr<const ChatForm> chat_;        ///< may be null
+  std::set<std::string> trained_beside_;  // with adapters: the others that training has changed
   PrefetchedBatches prefetched_;
   PrefetchedEvaluation eval_batches_;
   DeviceBatch device_batch_;  // the current micro-batch on the device

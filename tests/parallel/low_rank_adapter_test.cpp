@@ -22,6 +22,10 @@ using Matrix = std::vector<double>;
 
 constexpr int64_t kIn = 10, kInner = 12, kOut = 9, kRows = 7, kRank = 3;
 constexpr float kScale = 0.75f;
+constexpr double kDropout = 0.25;
+constexpr uint64_t kSeed = 42;
+constexpr uint32_t kStep = 3;
+constexpr int64_t kFirstSequence = 2;
 
 /// out (m, n) = x (m, k) × y (k, n).
 Matrix product(const Matrix& x, const Matrix& y, int64_t m, int64_t k, int64_t n) {
@@ -53,39 +57,56 @@ Matrix values(const std::string& name, int64_t count) {
       test::random_tensor({count}, DType::f32, std::hash<std::string>()(name)).tensor);
 }
 
-/// The textbook layer with weight W + scale × B A, and its gradients.
+/// The textbook layer y = x Wᵀ + scale × dropout(x) (B A)ᵀ, and its gradients.
 struct Reference {
-  Reference(const std::string& layer, int64_t in_features, int64_t out_features)
+  Reference(const std::string& layer, int64_t in_features, int64_t out_features, double dropout)
       : in(in_features), out(out_features) {
     weight = values(layer + ".weight", out * in);
     a = values(layer + ".lora_a", kRank * in);
     b = values(layer + ".lora_b", out * kRank);
-    merged = product(b, a, out, kRank, in);
-    for (size_t i = 0; i < merged.size(); ++i) {
-      merged[i] = weight[i] + double{kScale} * merged[i];
+    added = product(b, a, out, kRank, in);
+    for (double& value : added) value *= double{kScale};
+    const RandomKey key{seed_for(kSeed, layer), RandomPurpose::adapter_dropout, 0, kStep};
+    const auto threshold = static_cast<uint32_t>(dropout * 0x1p32);
+    const auto first = static_cast<uint64_t>(kFirstSequence * kRows * in);
+    for (uint64_t i = 0; i < static_cast<uint64_t>(kRows * in); ++i) {
+      const bool dropped = random_bits(key, first + i) < threshold;
+      kept.push_back(dropped ? 0.0 : 1.0 / (1.0 - dropout));
     }
   }
   Matrix forward(const Matrix& x) {
-    return product(x, transposed(merged, out, in), kRows, in, out);
+    const Matrix y = product(x, transposed(weight, out, in), kRows, in, out);
+    return sum(y, product(times(x, kept), transposed(added, out, in), kRows, in, out));
   }
   /// Returns dx.
   Matrix backward(const Matrix& x, const Matrix& dy) {
     dweight = product(transposed(dy, kRows, out), x, out, kRows, in);
-    db = product(dweight, transposed(a, kRank, in), out, in, kRank);
-    da = product(transposed(b, out, kRank), dweight, kRank, out, in);
+    const Matrix dadded = product(transposed(dy, kRows, out), times(x, kept), out, kRows, in);
+    db = product(dadded, transposed(a, kRank, in), out, in, kRank);
+    da = product(transposed(b, out, kRank), dadded, kRank, out, in);
     for (double& value : db) value *= double{kScale};
     for (double& value : da) value *= double{kScale};
-    return product(dy, merged, kRows, out, in);
+    return sum(product(dy, weight, kRows, out, in),
+               times(product(dy, added, kRows, out, in), kept));
+  }
+
+  static Matrix sum(Matrix x, const Matrix& y) {
+    for (size_t i = 0; i < x.size(); ++i) x[i] += y[i];
+    return x;
+  }
+  static Matrix times(Matrix x, const Matrix& y) {
+    for (size_t i = 0; i < x.size(); ++i) x[i] *= y[i];
+    return x;
   }
 
   int64_t in, out;
-  Matrix weight, a, b, merged, dweight, da, db;
+  Matrix weight, a, b, added, kept, dweight, da, db;
 };
 
-LinearSpec spec(const char* name, int64_t in, int64_t out) {
+LinearSpec spec(const char* name, int64_t in, int64_t out, double dropout) {
   LinearSpec spec{name, in, out};
   spec.bias = false;
-  spec.adapter = {kRank, kScale};
+  spec.adapter = {kRank, kScale, dropout};
   return spec;
 }
 
@@ -100,10 +121,12 @@ void fill_shard(const Parameter& parameter) {
   copy(host.tensor, parameter.real_part(parameter.value));
 }
 
-// The base weights are trained in one case and frozen in the other. All must equal a layer with the
-// merged weight, on ranks that share features and rows unequally, one of which has no features.
-TEST(LowRankAdapter, EqualsMergedLayerWithGradients) {
-  Reference up("up", kIn, kInner), down("down", kInner, kOut);
+/// Compares two layers, which have adapters with this dropout and are in training or not, with
+/// references, on ranks that share features and rows unequally, one of which has no features. The
+/// base weights are trained in one case and frozen in the other.
+void expect_reference(double dropout, bool training) {
+  const double of_reference = training ? dropout : 0.0;
+  Reference up("up", kIn, kInner, of_reference), down("down", kInner, kOut, of_reference);
   const Matrix x = values("x", kRows * kIn), dy = values("dy", kRows * kOut);
   const Matrix hidden = up.forward(x), y = down.forward(hidden);
   const Matrix dx = up.backward(x, down.backward(hidden, dy));
@@ -117,7 +140,8 @@ TEST(LowRankAdapter, EqualsMergedLayerWithGradients) {
             fmt::format("{} ranks, rows split: {}, frozen: {}", ranks, rows_split, frozen));
         test::run_device_ranks(ranks, [&](Communicator& tp) {
           ParameterStore store;
-          LinearSpec wide = spec("up", kIn, kInner), narrow = spec("down", kInner, kOut);
+          LinearSpec wide = spec("up", kIn, kInner, dropout);
+          LinearSpec narrow = spec("down", kInner, kOut, dropout);
           wide.unit = narrow.unit = 3;  // 4 units, so the last of 5 ranks has no features
           ColumnParallelLinear first(store, wide, tp);
           RowParallelLinear second(store, narrow, tp);
@@ -130,6 +154,11 @@ TEST(LowRankAdapter, EqualsMergedLayerWithGradients) {
 
           Arena arena(test::test_device(), size_t{1} << 20);
           StepContext ctx{arena};
+          ctx.training = training;
+          ctx.seed = kSeed;
+          ctx.step = kStep;
+          ctx.first_sequence = kFirstSequence;
+          ctx.padded_rows.seq_length = kRows;
           if (rows_split) ctx.rows = SequenceShard{tp.size(), tp.rank()}.of(kRows);
           const Range local = ctx.rows.split() ? ctx.rows.local() : Range{0, kRows};
           const auto rows_of = [&](const Matrix& whole, int64_t columns) {
@@ -164,6 +193,14 @@ TEST(LowRankAdapter, EqualsMergedLayerWithGradients) {
     }
   }
 }
+
+TEST(LowRankAdapter, EqualsReferenceWithGradients) { expect_reference(0.0, /*training=*/true); }
+
+TEST(LowRankAdapter, DropsElementsOfItsInputByTheirGlobalIndex) {
+  expect_reference(kDropout, /*training=*/true);
+}
+
+TEST(LowRankAdapter, DropsNothingInEvaluation) { expect_reference(kDropout, /*training=*/false); }
 
 }  // namespace
 }  // namespace tessera

@@ -9,11 +9,13 @@ For each kind of model, with a vocabulary trained on this repository's own text:
    produces the same tokens. A decoder continues a text as `tessera generate --temperature 0` does and
    gives the choices of questions the log-likelihoods of `tessera eval --multiple-choice`, a T5 writes
    the same target, and a classifier of words labels them as `tessera classify` does.
-   Low-rank adapters are trained on it. Their export has the same loss, merged or loaded by PEFT beside the
-   export of the base.
+   Low-rank adapters are trained on it, of decoders with the embeddings and the head. Their export has the same
+   loss, merged or loaded by PEFT beside the export of the base, and imported again. So do adapters, with whole
+   modules, that PEFT made.
 2. A transformers model with random normal parameters, `tessera import`, `tessera eval`: the loss is the
    same, a decoder continues a text and answers questions and a T5 writes a target alike. `tessera export` of the import
    has the same weights.
+   Messages have the same tokens as with the chat template of the transformers model.
 3. The tokenizers of published_golden.json, saved by transformers: `tessera prepare` produces the same
    tokens, and so does what `tessera export` writes of an import, with special tokens, too.
 
@@ -24,6 +26,7 @@ failure.
 import argparse
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -750,8 +753,9 @@ def check_adapters(tessera, kind, run, config, base, base_loss):
     tuned, merged = tessera.folder / f"{run}_tuned", tessera.folder / f"{run}_merged"
     keys = {"run.dir": tuned, "checkpoint.from": tessera.folder / run, "model.lora_rank": 3}
     keys |= {"model.lora_alpha": 24, "optimizer.lr": 0.01}
-    if is_decoder(kind.theirs) and not kind.config.tie_word_embeddings:
-        keys["optimizer.trained"] = '["embedding.word", "head.*"]'
+    if is_decoder(kind.theirs):
+        head = "" if kind.config.tie_word_embeddings else ', "head.*"'
+        keys["optimizer.trained"] = f'["embedding.word", "final_norm.*"{head}]'
     sets = [word for key, value in keys.items() for word in ("--set", f"{key}={value}")]
     tessera("train", config, *sets)
     ours, dump = tessera.evaluated(tuned, config)
@@ -761,28 +765,58 @@ def check_adapters(tessera, kind, run, config, base, base_loss):
     check_loss(f"{kind.name}: adapters merged", ours, loss_of(load(kind, merged), dump))
     alone = tessera.folder / f"{run}_adapter"
     tessera("export", tuned, "--to", alone, "--adapter")
-    loaded = peft.PeftModel.from_pretrained(load(kind, base), alone).merge_and_unload()
+    loaded = peft.PeftModel.from_pretrained(load(kind, base), alone).base_model.model
     check_loss(f"{kind.name}: adapters loaded by PEFT", ours, loss_of(loaded, dump))
-    if is_decoder(kind.theirs):
+    back = tessera.folder / f"{run}_adapter_back"
+    tessera("import", alone, "--base", tessera.folder / run, "--to", back)
+    again, _ = tessera.evaluated(back, config)
+    check_loss(f"{kind.name}: adapters imported again", again, ours)
+    if is_decoder(kind.theirs) or classifies(kind.theirs) or labels_words(kind.theirs):
         check_adapter_import(tessera, kind, run, config, base)
 
 
+def saved_modules(kind):
+    """Modules that PEFT trains beside the adapters; it adds those that classify by itself."""
+    if not is_decoder(kind.theirs):
+        return None
+    if kind.theirs is GPT2LMHeadModel:  # whose head must stay tied
+        return ["wpe", "ln_f", "h.1.mlp.c_proj"]
+    # The head of a model that ties it becomes a copy.
+    return ["lm_head"] if kind.config.tie_word_embeddings else ["embed_tokens", "lm_head", "norm"]
+
+
 def check_adapter_import(tessera, kind, run, config, base):
-    """Of an adapter that PEFT made, with normal numbers, of some of the layers."""
+    """Of an adapter that PEFT made, with normal numbers, of some of the layers, and whole modules."""
     torch.manual_seed(SEED)
-    names = ["c_attn", "c_fc"] if kind.theirs is GPT2LMHeadModel else ["q_proj", "v_proj", "down_proj"]
-    settings = peft.LoraConfig(r=4, lora_alpha=6, use_rslora=True, target_modules=names)
+    names = ["q_proj", "v_proj", "down_proj"]
+    if kind.theirs is GPT2LMHeadModel:
+        names = ["c_attn", "c_fc"]
+    elif isinstance(kind.config, ModernBertConfig):
+        names = ["Wqkv", "mlp.Wo"]
+    elif not is_decoder(kind.theirs):
+        names = ["query", "value", "intermediate.dense"]
+    tasks = {"SEQ_CLS": classifies, "TOKEN_CLS": labels_words, "CAUSAL_LM": is_decoder}
+    settings = peft.LoraConfig(
+        r=4,
+        lora_alpha=6,
+        lora_dropout=0.1,
+        use_rslora=True,
+        target_modules=names,
+        modules_to_save=saved_modules(kind),
+        task_type=next(task for task, has in tasks.items() if has(kind.theirs)),
+    )
     model = peft.get_peft_model(load(kind, base), settings)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if "lora_" in name:
+            if "lora_" in name or "modules_to_save" in name:
                 parameter.normal_(0.0, 0.15)
+                if "norm" in name or "ln_f" in name:
+                    parameter.add_(1.0)
     saved, imported = tessera.folder / f"{run}_peft", tessera.folder / f"{run}_peft_imported"
     model.save_pretrained(saved)
     tessera("import", saved, "--base", tessera.folder / run, "--to", imported)
     ours, dump = tessera.evaluated(imported, config)
-    check_loss(f"{kind.name}: PEFT's adapters imported", ours, loss_of(model.merge_and_unload(), dump))
-
+    check_loss(f"{kind.name}: PEFT's adapters imported", ours, loss_of(model.base_model.model, dump))
 
 
 
@@ -869,6 +903,56 @@ def check_chat(tessera, chatml):
         *["--max-tokens", 20],
     )
     check(f"{name}: a reply in transformers", said.rstrip("\n") == text and bool(text), repr(text))
+    if chatml:
+        for name in CHAT_TEMPLATES:
+            check_chat_template(tessera, name, out)
+
+
+# In the styles of Llama 3, Zephyr, Mistral and Gemma, with the tokens of ChatML.
+CHAT_TEMPLATES = {
+    "header": "{{- bos_token }}{%- for m in messages %}{{- '<|im_start|>' + m['role'] + '<|im_start|>\n\n' "
+    "+ m['content'] | trim + '<|im_end|>' }}{%- endfor %}{%- if add_generation_prompt %}"
+    "{{- '<|im_start|>assistant<|im_start|>\n\n' }}{%- endif %}",
+    "lines": "{% for m in messages %}\n{{ '<|' + m['role'] + '|>\n' + m['content'] + eos_token }}\n"
+    "{% if loop.last and add_generation_prompt %}\n{{ '<|assistant|>' }}\n{% endif %}\n{% endfor %}",
+    "instruction": "{{ bos_token }}{% for m in messages %}{% if (m['role'] == 'user') != (loop.index0 % 2 == 0) %}"
+    "{{ raise_exception('roles must alternate') }}{% endif %}{% if m['role'] == 'user' %}"
+    "{{ '[INST] ' + m['content'] + ' [/INST]' }}{% else %}{{ ' ' + m['content'] + eos_token }}{% endif %}{% endfor %}",
+    "merged": "{{ bos_token }}{% set first = '' %}{% set rest = messages %}"
+    "{% if messages[0]['role'] == 'system' %}{% set first = messages[0]['content'] + '\n\n' %}"
+    "{% set rest = messages[1:] %}{% endif %}{% for m in rest %}"
+    "{{ '<|im_start|>' + ('model' if m['role'] == 'assistant' else 'user') + '\n' "
+    "+ (first if loop.first else '') + m['content'] | trim + '<|im_end|>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>model\n' }}{% endif %}",
+}
+
+
+def check_chat_template(tessera, name, exported):
+    """The tokens of messages in an imported model with a template of its own."""
+    folder, imported = tessera.folder / f"template_{name}", tessera.folder / f"template_{name}_run"
+    shutil.copytree(exported, folder)
+    theirs = AutoTokenizer.from_pretrained(exported)
+    theirs.chat_template, theirs.bos_token = CHAT_TEMPLATES[name], "<|im_start|>"
+    theirs.save_pretrained(folder)
+    tessera("import", folder, "--to", imported)
+    turns = [("user", "One? "), ("assistant", "No."), ("user", "Two\n\nof?"), ("assistant", "Yes.")]
+    system = [] if name == "instruction" else [("system", "Be brief.")]
+    for said in (turns, system + turns[:2]):
+        messages = [{"role": role, "content": text} for role, text in said]
+        path, dump = folder / "messages.jsonl", folder / "dump.safetensors"
+        path.write_text(json.dumps({"messages": messages}) + "\n")
+        dump.unlink(missing_ok=True)
+        tessera("eval", imported, "--data", path, "--dump", dump)
+        found = load_file(dump)
+        ids = theirs.apply_chat_template(messages, return_dict=True)["input_ids"]
+        ours = [*found["tokens"].tolist(), int(found["targets"][-1])]
+        check(f"{name}: the tokens of {len(said)} messages", ids[: len(ours)] == ours, f"{len(ours)} tokens")
+        check(f"{name}: all but the end", len(ids) - len(ours) <= 1)
+    back = tessera.folder / f"template_{name}_back"
+    tessera("export", imported, "--to", back)
+    again = AutoTokenizer.from_pretrained(back)
+    same = again.chat_template == theirs.chat_template and again.bos_token == theirs.bos_token
+    check(f"{name}: exported, the same template", same)
 
 
 def write_idx(path, array):

@@ -2,6 +2,7 @@
 
 #include "core/checked.h"
 #include "core/error.h"
+#include "launch/checkpoint/checkpoint_chat.h"
 #include "launch/checkpoint/checkpoint_tokenizer.h"
 #include "launch/checkpoint/find.h"
 #include "launch/tokenizers/id_tokenizer.h"
@@ -39,6 +40,7 @@ LoadedModel load_model(const std::string& checkpoint, bool ema, const DeviceOpti
     Checkpoint opened = Checkpoint::open(loaded.path);
     if (ema) opened.use_average();
     loaded.extra = opened.manifest().extra;
+    loaded.chat = checkpoint_chat(opened);
     loaded.tokenizer = tokenizer_of(opened);
     loaded.model = std::make_unique<TextModel>(opened, tp, loaded.devices.device, rows);
   });

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "launch/cli/support/device_options.h"
+#include "launch/config/chat_form.h"
 #include "launch/tokenizers/tokenizer.h"
 #include "launch/tools/predict/text_model.h"
 #include "parallel/process_grid.h"
@@ -21,6 +22,7 @@ struct LoadedModel {
   std::optional<ParallelGroups> groups;  ///< if data ranks share the texts
   std::filesystem::path path;            ///< of the step's folder
   Json extra;                            ///< extra data that the run saved
+  std::shared_ptr<const ChatForm> chat;  ///< what surrounds its messages, if it learned from any
   std::unique_ptr<TextModel> model;
   std::unique_ptr<Tokenizer> tokenizer;
 };

@@ -2,17 +2,24 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "core/error.h"
+#include "launch/support/text/white_space.h"
 #include "launch/tokenizers/id_tokenizer.h"
 
 namespace tessera {
 namespace {
 
-constexpr std::string_view kMessageBegin = "<|im_start|>", kMessageEnd = "<|im_end|>";
+constexpr std::string_view kSpaceMark = "\u2581";  // ▁
 
-std::optional<int32_t> find_token(const Tokenizer& tokenizer, std::string_view text) {
-  for (int32_t token = 0; token < tokenizer.vocab_size(); ++token) {
-    if (tokenizer.token_text(token) == text) return token;
+using TokenNames = std::map<std::string, int32_t>;
+
+/// Names the first token of a form that a tokenizer lacks.
+std::optional<std::string> missing_token(const ChatForm& form, const TokenNames& names) {
+  for (const std::string& token : form.tokens) {
+    if (!names.contains(token)) return token;
   }
   return std::nullopt;
 }
@@ -27,18 +34,54 @@ int32_t end_of_document(const Tokenizer& tokenizer) {
   return *end;
 }
 
+/// Whether the tokenizer puts a space before a text, so that a space at its start would be another.
+bool adds_space(const Tokenizer& tokenizer) {
+  const std::vector<int32_t> tokens = tokenizer.encode("a");
+  return !tokens.empty() && tokenizer.token_text(tokens.front()).starts_with(kSpaceMark);
+}
+
+/// A prompt and its completion.
+ChatForm form_without_roles() {
+  ChatForm form{"prompts"};
+  form.at_start[index_of(Role::user)] = "";
+  form.after[index_of(Role::user)][index_of(Role::assistant)] = "";
+  return form;
+}
+
 }  // namespace
 
-std::string_view jinja_of(ChatFormat format) {
-  require(format != ChatFormat::automatic, "a chat template is chatml or plain");
-  if (format == ChatFormat::chatml) {
-    return "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + "
-           "message['content'] + '<|im_end|>\\n' }}{% endfor %}"
-           "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+TokenNames chat_token_names(const Tokenizer& tokenizer) {
+  TokenNames names;
+  for (const int32_t token : tokenizer.named_tokens()) {
+    const std::string name = tokenizer.token_text(token);
+    if (!trimmed(name).empty() && !name.starts_with(kSpaceMark)) names.emplace(name, token);
   }
-  return "{% for message in messages %}{{ message['role'] + ':\\n' + message['content'] + "
-         "(eos_token if message['role'] == 'assistant' else '\\n') }}{% endfor %}"
-         "{% if add_generation_prompt %}{{ 'assistant:\\n' }}{% endif %}";
+  return names;
+}
+
+std::shared_ptr<const ChatForm> chosen_chat_form(ChatFormat choice,
+                                                 std::shared_ptr<const ChatForm> of_model,
+                                                 const Tokenizer& tokenizer) {
+  require(!is_none(tokenizer),
+          "data.tokenizer is none, but messages have roles, whose names are no ids: choose a "
+          "tokenizer, or prompts and completions of ids");
+  if (choice == ChatFormat::automatic && of_model) {
+    require(of_model->problem.empty(),
+            "data.chat_template is auto, but {}: choose chatml or plain, or write prompts and "
+            "completions",
+            of_model->problem);
+    return of_model;
+  }
+  if (choice == ChatFormat::plain) return std::make_shared<const ChatForm>(plain_form());
+  const auto missing = missing_token(chatml_form(), chat_token_names(tokenizer));
+  if (choice == ChatFormat::automatic && missing) {
+    return std::make_shared<const ChatForm>(plain_form());
+  }
+  require(!missing,
+          "data.chat_template is chatml, but tokenizer {} has no token {}: choose plain, or a "
+          "tokenizer with {}",
+          tokenizer.kind(), missing.value_or(""), fmt::join(chatml_form().tokens, " and "));
+  return std::make_shared<const ChatForm>(chatml_form());
 }
 
 /// Appends texts and special tokens to `out`.
@@ -49,6 +92,8 @@ class ChatTemplate::Writer {
     out_.tokens.clear();
     out_.is_reply.clear();
   }
+
+  std::string_view where() const { return where_; }
 
   /// Text that is no reply, of the message `name`; it is tokenized with the next one.
   void add_context(std::string_view text, const std::string& name) {
@@ -85,7 +130,7 @@ class ChatTemplate::Writer {
       fail("{}, {}: {}", where_, name, error.what());
     }
     for (const int32_t token : tokens) {
-      require(token != chat_.message_begin_ && token != chat_.message_end_,
+      require(!chat_.between_.contains(token),
               "{}, {}: the text contains {}, which tokenizer {} reads as the token between "
               "messages: remove it",
               where_, name, tokenizer_.token_text(token), tokenizer_.kind());
@@ -102,68 +147,115 @@ class ChatTemplate::Writer {
 };
 
 ChatTemplate ChatTemplate::without_roles(const Tokenizer& tokenizer) {
+  static const ChatForm form = form_without_roles();
   ChatTemplate chat(tokenizer);
-  chat.reply_end_ = end_of_document(tokenizer);
+  chat.set(form);
   return chat;
 }
 
-ChatTemplate ChatTemplate::of(ChatFormat format, const Tokenizer& tokenizer) {
-  require(!is_none(tokenizer),
-          "data.tokenizer is none, but messages have roles, whose names are no ids: choose a "
-          "tokenizer, or prompts and completions of ids");
-  ChatTemplate chat(tokenizer);
-  chat.has_roles_ = true;
-  if (format != ChatFormat::plain) {
-    chat.message_begin_ = find_token(tokenizer, kMessageBegin);
-    chat.message_end_ = find_token(tokenizer, kMessageEnd);
+ChatTemplate::ChatTemplate(std::shared_ptr<const ChatForm> form, const Tokenizer& tokenizer)
+    : tokenizer_(&tokenizer), form_(std::move(form)) {
+  set(*form_);
+}
+
+void ChatTemplate::set(const ChatForm& form) {
+  const TokenNames names = chat_token_names(*tokenizer_);
+  const auto missing = missing_token(form, names);
+  require(!missing, "the chat template {} needs the token {}, which tokenizer {} lacks", form.name,
+          missing.value_or(""), tokenizer_->kind());
+  const auto add_text = [](Pieces& pieces, char byte) {
+    if (pieces.empty() || pieces.back().token) pieces.push_back({});
+    pieces.back().text += byte;
+  };
+  const auto split = [&](const std::string& text) {
+    Pieces pieces;
+    for (size_t at = 0; at < text.size();) {
+      const std::pair<const std::string, int32_t>* longest = nullptr;
+      for (const auto& name : names) {
+        const bool found = text.compare(at, name.first.size(), name.first) == 0;
+        if (found && (longest == nullptr || name.first.size() > longest->first.size())) {
+          longest = &name;
+        }
+      }
+      if (longest == nullptr) {
+        add_text(pieces, text[at++]);
+        continue;
+      }
+      pieces.push_back({"", longest->second});
+      between_.insert(longest->second);
+      at += longest->first.size();
+    }
+    return pieces;
+  };
+  const auto split_all = [&](const ChatForm::Before& texts, Before& pieces) {
+    for (size_t role = 0; role < kRoleNames.size(); ++role) {
+      if (texts[role]) pieces[role] = split(*texts[role]);
+    }
+  };
+  split_all(form.at_start, at_start_);
+  for (size_t role = 0; role < kRoleNames.size(); ++role) split_all(form.after[role], after_[role]);
+  trims_ = form.trims;
+  reply_begin_ = form.reply_begin;
+  if (reply_begin_.starts_with(' ') && adds_space(*tokenizer_)) reply_begin_.erase(0, 1);
+  if (form.reply_end.empty()) {
+    reply_end_ = end_of_document(*tokenizer_);
+    between_.insert(reply_end_);
+    return;
   }
-  const bool has_both = chat.message_begin_ && chat.message_end_;
-  require(format != ChatFormat::chatml || has_both,
-          "data.chat_template is chatml, but tokenizer {} has no token {}: choose plain, or a "
-          "tokenizer with {} and {}",
-          tokenizer.kind(), chat.message_begin_ ? kMessageEnd : kMessageBegin, kMessageBegin,
-          kMessageEnd);
-  if (has_both) {
-    chat.format_ = ChatFormat::chatml;
-    chat.role_end_ = chat.after_message_ = chat.after_reply_ = "\n";
-    chat.reply_end_ = *chat.message_end_;
-    return chat;
-  }
-  chat.format_ = ChatFormat::plain;
-  chat.message_begin_ = chat.message_end_ = std::nullopt;
-  chat.role_end_ = ":\n";
-  chat.after_message_ = "\n";
-  chat.reply_end_ = end_of_document(tokenizer);
-  return chat;
+  const Pieces end = split(form.reply_end);
+  require(end.back().token.has_value() && (end.size() == 1 || (end.size() == 2 && !end[0].token)),
+          "the chat template {} ends a reply with {}, but it must be one special token of "
+          "tokenizer {}, perhaps after a text",
+          form.name, quote(form.reply_end), tokenizer_->kind());
+  reply_end_ = *end.back().token;
+  if (end.size() == 2) reply_tail_ = end[0].text;
 }
 
 std::string ChatTemplate::name_of(size_t message, Role role) const {
-  if (has_roles_) return fmt::format("message {}", message + 1);
+  if (form_) return fmt::format("message {}", message + 1);
   return role == Role::assistant ? "the completion" : "the prompt";
 }
 
-void ChatTemplate::begin(Role role, const std::string& name, Writer& writer) const {
-  if (message_begin_) writer.add_special(*message_begin_, /*is_reply=*/false);
-  if (!has_roles_) return;
-  writer.add_context(kRoleNames[static_cast<size_t>(role)], name);
-  writer.add_context(role_end_, name);
-}
-
-void ChatTemplate::write(std::span<const Message> messages, Writer& writer) const {
-  for (size_t i = 0; i < messages.size(); ++i) {
-    const auto& [role, text] = messages[i];
-    const std::string name = name_of(i, role);
-    begin(role, name, writer);
-    if (role == Role::assistant) {
-      writer.add_reply(text, name);
-      writer.add_special(reply_end_, /*is_reply=*/true);
-      writer.add_context(after_reply_, name);
+void ChatTemplate::begin(std::optional<Role> previous, Role role, const std::string& name,
+                         Writer& writer) const {
+  const Before& before = previous ? after_[index_of(*previous)] : at_start_;
+  const std::optional<Pieces>& pieces = before[index_of(role)];
+  if (!pieces) {
+    std::vector<std::string_view> allowed;
+    for (size_t i = 0; i < kRoleNames.size(); ++i) {
+      if (before[i]) allowed.push_back(kRoleNames[i]);
+    }
+    fail("{}: {} is of the {}, but {}, the chat template of the model allows {}", writer.where(),
+         name, kRoleNames[index_of(role)],
+         previous ? fmt::format("after one of the {}", kRoleNames[index_of(*previous)])
+                  : "as the first one",
+         allowed.empty() ? "none" : fmt::format("one of the {}", fmt::join(allowed, " or the ")));
+  }
+  for (const Piece& piece : *pieces) {
+    if (piece.token) {
+      writer.add_special(*piece.token, /*is_reply=*/false);
     } else {
-      writer.add_context(text, name);
-      if (message_end_) writer.add_special(*message_end_, /*is_reply=*/false);
-      writer.add_context(after_message_, name);
+      writer.add_context(piece.text, name);
     }
   }
+}
+
+std::optional<Role> ChatTemplate::write(std::span<const Message> messages, Writer& writer) const {
+  std::optional<Role> previous;
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const auto& [role, whole] = messages[i];
+    const std::string_view text = trims_[index_of(role)] ? trimmed(whole) : whole;
+    const std::string name = name_of(i, role);
+    begin(previous, role, name, writer);
+    if (role == Role::assistant) {
+      writer.add_reply(reply_begin_ + std::string(text) + reply_tail_, name);
+      writer.add_special(reply_end_, /*is_reply=*/true);
+    } else {
+      writer.add_context(text, name);
+    }
+    previous = role;
+  }
+  return previous;
 }
 
 void ChatTemplate::encode(std::span<const Message> messages, std::string_view where,
@@ -178,8 +270,8 @@ std::vector<int32_t> ChatTemplate::prompt(std::span<const Message> messages,
                                           std::string_view where) const {
   ChatTokens out;
   Writer writer(*this, where, out);
-  write(messages, writer);
-  begin(Role::assistant, name_of(messages.size(), Role::assistant), writer);
+  const std::optional<Role> last = write(messages, writer);
+  begin(last, Role::assistant, name_of(messages.size(), Role::assistant), writer);
   writer.finish_context();
   return std::move(out.tokens);
 }

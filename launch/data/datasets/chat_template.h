@@ -2,21 +2,20 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "launch/config/chat_form.h"
 #include "launch/config/chat_format.h"
 #include "launch/tokenizers/tokenizer.h"
 
 namespace tessera {
-
-/// Who says a message.
-enum class Role : uint8_t { system, user, assistant };
-
-inline constexpr std::array<std::string_view, 3> kRoleNames = {"system", "user", "assistant"};
 
 struct Message {
   Role role;
@@ -29,13 +28,21 @@ struct ChatTokens {
   std::vector<bool> is_reply;  ///< of each token: whether it is of the assistant's text or ends it
 };
 
-/// The format as a Jinja template, for `apply_chat_template` of transformers. Not for `automatic`.
-std::string_view jinja_of(ChatFormat format);
+/// The tokens that may stand between messages, by their names: all of Tokenizer::named_tokens()
+/// except runs of white space, which some tokenizers have as added tokens.
+std::map<std::string, int32_t> chat_token_names(const Tokenizer& tokenizer);
 
-/// What surrounds messages. The text of a reply, which is what the assistant says, is tokenized
-/// alone, so that no token has a part of it and a part of what precedes. Other text between special
-/// tokens is tokenized as a whole. Special tokens within a message are ordinary text; a tokenizer
-/// that reads them there all the same is an error.
+/// The form that is chosen. `of_model` is the one that the model learned, or null. Throws, naming
+/// data.chat_template, if the model's cannot be used, and if chatml is chosen for a tokenizer
+/// without its tokens.
+std::shared_ptr<const ChatForm> chosen_chat_form(ChatFormat choice,
+                                                 std::shared_ptr<const ChatForm> of_model,
+                                                 const Tokenizer& tokenizer);
+
+/// Encodes conversations of a form. The text of a reply, which is what the assistant says, is
+/// tokenized alone, so that no token has a part of it and a part of what precedes. Other text
+/// between special tokens is tokenized as a whole. Special tokens within a message are ordinary
+/// text; a tokenizer that reads them there all the same is an error.
 class ChatTemplate {
  public:
   /// Nothing surrounds a prompt, which the user says, and its completion, which the assistant says:
@@ -45,28 +52,19 @@ class ChatTemplate {
   /// Throws if the tokenizer has no end-of-document token.
   static ChatTemplate without_roles(const Tokenizer& tokenizer);
 
-  /// chatml, as of Qwen. <|im_end|> ends a reply:
-  ///
-  ///     <|im_start|> ROLE \n TEXT <|im_end|> \n
-  ///
-  /// plain, of any tokenizer with an end-of-document token, which ends a reply:
-  ///
-  ///     ROLE : \n TEXT \n                              system and user
-  ///     ROLE : \n TEXT end-of-document                 assistant
-  ///
-  /// Throws, naming data.chat_template, if the tokenizer lacks the special tokens or cannot encode
-  /// the names of roles.
-  static ChatTemplate of(ChatFormat format, const Tokenizer& tokenizer);
+  /// `tokenizer` must outlive this. Throws if it lacks the special tokens of the form, or if its
+  /// tokens are ids.
+  ChatTemplate(std::shared_ptr<const ChatForm> form, const Tokenizer& tokenizer);
 
-  /// chatml or plain; of a template without roles, `automatic`.
-  ChatFormat format() const { return format_; }
+  /// Null without roles.
+  const std::shared_ptr<const ChatForm>& form() const { return form_; }
 
   /// The token that ends a reply.
   int32_t reply_end() const { return reply_end_; }
 
   /// Overwrites `out` with the tokens of messages, of which the last one must be a reply, up to its
   /// end. Throws a message that starts with `where` if a reply or all that precedes it has no
-  /// tokens, or if a text cannot be encoded.
+  /// tokens, if a text cannot be encoded, or if the form has no place for a message.
   void encode(std::span<const Message> messages, std::string_view where, ChatTokens& out) const;
 
   /// Returns the tokens of messages and of what precedes the reply to them. Throws as encode()
@@ -76,24 +74,35 @@ class ChatTemplate {
  private:
   class Writer;
 
+  /// A text of a form, or a special token.
+  struct Piece {
+    std::string text;
+    std::optional<int32_t> token;
+  };
+  using Pieces = std::vector<Piece>;
+  using Before = std::array<std::optional<Pieces>, kRoleNames.size()>;
+
   explicit ChatTemplate(const Tokenizer& tokenizer) : tokenizer_(&tokenizer) {}
 
+  void set(const ChatForm& form);
+  void set_reply_end(const ChatForm& form, const std::map<std::string, int32_t>& names);
   /// Writes what precedes the text of a message.
-  void begin(Role role, const std::string& name, Writer& writer) const;
-  void write(std::span<const Message> messages, Writer& writer) const;
+  void begin(std::optional<Role> previous, Role role, const std::string& name,
+             Writer& writer) const;
+  /// Returns the role of the last message.
+  std::optional<Role> write(std::span<const Message> messages, Writer& writer) const;
 
   /// For errors: "the completion", "message 3".
   std::string name_of(size_t message, Role role) const;
 
   const Tokenizer* tokenizer_;
-  bool has_roles_ = false;
-  ChatFormat format_ = ChatFormat::automatic;
-  std::optional<int32_t> message_begin_;  // before the name of the role
-  std::string_view role_end_;             // after it
-  std::optional<int32_t> message_end_;    // after the text of others than the assistant
-  int32_t reply_end_ = 0;                 // after the text of the assistant
-  std::string_view after_message_;        // after message_end_
-  std::string_view after_reply_;          // after reply_end_
+  std::shared_ptr<const ChatForm> form_;
+  Before at_start_;
+  std::array<Before, kRoleNames.size()> after_;  // by the role of the previous message
+  std::array<bool, kRoleNames.size()> trims_ = {};
+  std::string reply_begin_, reply_tail_;  // around the text of a reply
+  int32_t reply_end_ = 0;
+  std::set<int32_t> between_;  // all special tokens of the form
 };
 
 }  // namespace tessera

@@ -1,14 +1,15 @@
 #include "launch/huggingface/export/export_adapter.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/ops/elementwise.h"
 #include "core/version.h"
+#include "launch/checkpoint/checkpoint_adapters.h"
 #include "launch/checkpoint/format/safetensors.h"
-#include "launch/checkpoint/model_state.h"
 #include "launch/huggingface/export/earlier_export.h"
 #include "launch/huggingface/export/tensor_parts.h"
 #include "launch/huggingface/tensor_names.h"
@@ -24,19 +25,42 @@ struct NamedTensor {
   OwnedTensor values;
 };
 
-constexpr const char* kPeftPrefix = "base_model.model.";
-
 class AdapterTensors {
  public:
-  AdapterTensors(Checkpoint& checkpoint, const ModelConfig& model)
-      : checkpoint_(checkpoint), model_(model) {}
+  AdapterTensors(Checkpoint& checkpoint, const ModelConfig& model,
+                 const std::vector<TensorName>& names)
+      : checkpoint_(checkpoint),
+        model_(model),
+        trained_(trained_beside_adapters(checkpoint.manifest().extra)),
+        reader_(checkpoint, model) {
+    for (const TensorName& name : names) {
+      if (!trained_.contains(name.ours)) continue;
+      for (const TheirTensor& theirs : name.theirs) changed_.insert(module_of(theirs.name));
+    }
+    for (const TensorName& name : names) add(name);
+  }
+
+  std::vector<NamedTensor> tensors;
+  std::vector<std::string> modules;
+  std::vector<std::string> saved;  ///< modules that are written whole (`modules_to_save`)
+  bool fan_in_fan_out = false;
+
+ private:
+  /// The module of theirs that PEFT would save: classifiers as a whole, as it does by itself.
+  static std::string module_of(const std::string& theirs) {
+    return theirs.starts_with("classifier.") ? "classifier" : layer_name(theirs);
+  }
 
   void add(const TensorName& name) {
     if (name.ours.empty()) return;
     const std::string layer = layer_name(name.ours);
     const LowRank adapter = low_rank_of(model_, layer);
     const LowRankNames names = low_rank_names(layer);
-    if (adapter.rank == 0 || !checkpoint_.has(names.b)) return add_trained(name, layer);
+    if (adapter.rank == 0 || !checkpoint_.has(names.b)) return add_trained(name);
+    require(!trained_.contains(name.ours),
+            "{} was trained beside its layer's adapter, and PEFT has no place for both: export the "
+            "model without --adapter, which merges them",
+            name.ours);
     if (!name.ours.ends_with(".weight")) return;
     fan_in_fan_out |= name.transposed;
     const Tensor a = read(names.a, {adapter.rank, name.shape[-1]});
@@ -58,32 +82,41 @@ class AdapterTensors {
     }
   }
 
-  std::vector<NamedTensor> tensors;
-  std::vector<std::string> modules;
-  std::vector<std::string> saved;  ///< modules that are written whole
-  bool fan_in_fan_out = false;
-
- private:
-  /// All of a layer, without an adapter, of which training changed a part: only what it changes has
-  /// optimizer state.
-  void add_trained(const TensorName& name, const std::string& layer) {
-    const bool changed = has_optimizer_state(checkpoint_, layer + ".weight") ||
-                         has_optimizer_state(checkpoint_, layer + ".bias") ||
-                         has_optimizer_state(checkpoint_, name.ours);
+  /// Of a module, without an adapter, of which training changed a part.
+  void add_trained(const TensorName& name) {
+    const bool changed = std::ranges::any_of(name.theirs, [&](const TheirTensor& theirs) {
+      return changed_.contains(module_of(theirs.name));
+    });
     if (!changed) return;
-    require(!model_.tie_embeddings || name.ours != "embedding.word",
-            "{} was trained beside the adapters, and it is also the output head, which PEFT would "
-            "leave as it was: export the model without --adapter, which merges them",
+    const bool ties = ties_embedding() && name.ours == "embedding.word";
+    require(is_module(name) && (!ties || traits_of(model_).causal),
+            "{} was trained beside the adapters, and no module in transformers, as PEFT saves "
+            "them, is this weight alone: export the model without --adapter, which merges them",
             name.ours);
-    require(name.theirs.size() == 1 && !name.transposed && name.unused_rows == 0,
-            "{} was trained beside the adapters, and PEFT has no place for it: export the model "
-            "without --adapter, which merges them",
-            name.ours);
-    const std::string module = layer_name(name.theirs[0].name);
+    for (size_t part = 0; part < name.theirs.size(); ++part) {
+      save(name.theirs[part].name, reader_.read(name, part));
+    }
+    // PEFT copies modules, also those that share a weight.
+    if (ties) save("lm_head.weight", reader_.read(name, 0));
+  }
+
+  bool ties_embedding() const { return model_.tie_embeddings && model_.head == Head::pretraining; }
+
+  /// Whether theirs are the weights or biases of modules that have nothing else. The stacks of an
+  /// encoder–decoder have modules of their own that share the embedding of words, and the bias of
+  /// an encoder's head is of a module with a tied weight or with other modules.
+  bool is_module(const TensorName& name) const {
+    if (name.ours == "embedding.word" && architecture_of(model_.kind).cross_attention) return false;
+    if (name.ours == "head.bias") return false;
+    return std::ranges::all_of(name.theirs, [](const TheirTensor& theirs) {
+      return theirs.name.ends_with(".weight") || theirs.name.ends_with(".bias");
+    });
+  }
+
+  void save(const std::string& theirs, OwnedTensor values) {
+    const std::string module = module_of(theirs);
     if (std::ranges::find(saved, module) == saved.end()) saved.push_back(module);
-    OwnedTensor values(name.theirs[0].shape, DType::f32);
-    checkpoint_.read(name.ours, name.shape, {}, values.tensor.view(name.shape));
-    tensors.push_back({kPeftPrefix + name.theirs[0].name, std::move(values)});
+    tensors.push_back({kPeftPrefix + theirs, std::move(values)});
   }
 
   Tensor read(const std::string& name, const Shape& shape) {
@@ -94,20 +127,30 @@ class AdapterTensors {
 
   Checkpoint& checkpoint_;
   const ModelConfig& model_;
+  const std::set<std::string> trained_;  // parameters of ours
+  std::set<std::string> changed_;        // modules of theirs
+  const PartReader reader_;
   std::vector<OwnedTensor> read_;
 };
+
+/// PEFT expects a classifier in the file of adapters that classify.
+Json task_type(const ModelConfig& model, const std::vector<std::string>& saved) {
+  if (traits_of(model).causal) return "CAUSAL_LM";
+  if (std::ranges::find(saved, "classifier") == saved.end()) return nullptr;
+  return model.head == Head::token_classification ? "TOKEN_CLS" : "SEQ_CLS";
+}
 
 Json adapter_config(const ModelConfig& model, const AdapterTensors& adapter) {
   Json config = {{"peft_type", "LORA"},
                  {"base_model_name_or_path", nullptr},
                  {"r", model.lora_rank},
                  {"lora_alpha", model.lora_alpha},
-                 {"lora_dropout", 0.0},
+                 {"lora_dropout", model.lora_dropout},
                  {"bias", "none"},
                  {"fan_in_fan_out", adapter.fan_in_fan_out},
                  {"target_modules", adapter.modules},
                  {"inference_mode", true}};
-  config["task_type"] = traits_of(model).causal ? Json("CAUSAL_LM") : Json(nullptr);
+  config["task_type"] = task_type(model, adapter.saved);
   config["modules_to_save"] = adapter.saved.empty() ? Json(nullptr) : Json(adapter.saved);
   return config;
 }
@@ -119,8 +162,7 @@ std::vector<std::string> export_adapter(Checkpoint& checkpoint, const ModelConfi
                                         const std::filesystem::path& folder) {
   require(model.lora_rank > 0,
           "the model has no low-rank adapters (model.lora_rank is 0): export it without --adapter");
-  AdapterTensors adapter(checkpoint, model);
-  for (const TensorName& name : tensor_names(model, padding_token)) adapter.add(name);
+  const AdapterTensors adapter(checkpoint, model, tensor_names(model, padding_token));
 
   std::vector<SafetensorsEntry> entries;
   for (const NamedTensor& tensor : adapter.tensors) {

@@ -77,13 +77,15 @@ int64_t count_parameters(const ModelConfig& model) {
 Json generation_config(const Checkpoint& checkpoint, const Tokenizer& tokenizer,
                        ExportedTokenizer& exported) {
   Json ids = exported.ids;
-  const std::optional<ChatFormat> chat = checkpoint_chat(checkpoint.manifest().extra);
+  const std::shared_ptr<const ChatForm> chat = checkpoint_chat(checkpoint);
   const auto settings = exported.files.find("tokenizer_config.json");
   if (!chat || settings == exported.files.end()) return ids;
   Json config = parse_json(settings->second, settings->first);
-  config["chat_template"] = jinja_of(*chat);
+  config["chat_template"] = chat->jinja;
+  for (const auto& [name, token] : chat->jinja_tokens) config[name] = token;
   settings->second = config.dump(2) + "\n";
-  const int32_t reply_end = ChatTemplate::of(*chat, tokenizer).reply_end();
+  if (!chat->problem.empty()) return ids;
+  const int32_t reply_end = ChatTemplate(chat, tokenizer).reply_end();
   if (ids["eos_token_id"] != reply_end) ids["eos_token_id"] = {ids["eos_token_id"], reply_end};
   return ids;
 }

@@ -6,10 +6,8 @@
 #include "core/version.h"
 #include "launch/checkpoint/format/safetensors.h"
 #include "launch/huggingface/export/earlier_export.h"
-#include "launch/huggingface/export/merged_weights.h"
 #include "launch/huggingface/export/tensor_parts.h"
 #include "launch/huggingface/tensor_names.h"
-#include "launch/huggingface/transpose.h"
 #include "launch/support/files/output_file.h"
 
 namespace tessera {
@@ -47,60 +45,15 @@ std::vector<FileOfPieces> plan_shards(const std::vector<TensorName>& names, DTyp
   return shards;
 }
 
-/// Reads pieces of a checkpoint in fp32, in Hugging Face's layout.
-class PieceReader {
- public:
-  PieceReader(Checkpoint& checkpoint, const ModelConfig& model) : weights_(checkpoint, model) {}
-
-  OwnedTensor read(const Piece& piece) {
-    const TensorName& name = *piece.name;
-    OwnedTensor result(piece.theirs().shape, DType::f32);
-    if (name.ours.empty()) {
-      fill(result.tensor, 0.0);
-      return result;
-    }
-    if (name.unused_rows > 0) {
-      fill(result.tensor, 0.0);
-      const Tensor used = result.tensor.slice(name.unused_rows, result.tensor.dim(0));
-      weights_.read(name.ours, name.shape, used);
-      return result;
-    }
-    if (!name.transposed) {
-      read_part(piece, result.tensor);
-      return result;
-    }
-    const OwnedTensor ours(name.shape, DType::f32);
-    weights_.read(name.ours, name.shape, ours.tensor);
-    const int64_t columns = name.shape[-1];
-    transpose(ours.tensor.data<float>(), ours.tensor.numel() / columns, columns,
-              result.tensor.data<float>());
-    return result;
-  }
-
- private:
-  /// Collects the piece's part of each group from the whole tensor.
-  void read_part(const Piece& piece, const Tensor& result) {
-    const TensorName& name = *piece.name;
-    if (name.theirs.size() == 1) {
-      return weights_.read(name.ours, name.shape, result.view(name.shape));
-    }
-    const OwnedTensor ours(name.shape, DType::f32);
-    weights_.read(name.ours, name.shape, ours.tensor);
-    copy_part(name, piece.part, ours.tensor, result);
-  }
-
-  MergedWeights weights_;
-};
-
 void write_shard(const fs::path& path, const FileOfPieces& shard, DType precision,
-                 PieceReader& reader) {
+                 const PartReader& reader) {
   std::vector<SafetensorsEntry> entries;
   for (const Piece& piece : shard) {
     entries.push_back({piece.theirs().name, precision, piece.theirs().shape});
   }
   SafetensorsWriter writer(path, std::move(entries), {{"format", "pt"}, {kExportMark, kVersion}});
   for (const Piece& piece : shard) {
-    const OwnedTensor values = reader.read(piece);
+    const OwnedTensor values = reader.read(*piece.name, piece.part);
     if (precision == DType::f32) {
       writer.append(values.tensor);
     } else {
@@ -137,7 +90,7 @@ std::vector<std::string> export_weights(Checkpoint& checkpoint, const ModelConfi
   require(max_shard_bytes > 0, "a file of weights cannot have at most {} bytes", max_shard_bytes);
   const std::vector<TensorName> names = tensor_names(model, padding_token);
   const std::vector<FileOfPieces> shards = plan_shards(names, precision, max_shard_bytes);
-  PieceReader reader(checkpoint, model);
+  const PartReader reader(checkpoint, model);
   std::vector<std::string> files;
   for (size_t i = 0; i < shards.size(); ++i) {
     files.push_back(shards.size() == 1

@@ -12,7 +12,8 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/ops/elementwise.h"
-#include "launch/checkpoint/checkpoint_tokenizer.h"
+#include "launch/checkpoint/checkpoint_adapters.h"
+#include "launch/checkpoint/checkpoint_labels.h"
 #include "launch/checkpoint/find.h"
 #include "launch/checkpoint/format/step_folder.h"
 #include "launch/checkpoint/model_json.h"
@@ -20,9 +21,10 @@
 #include "launch/huggingface/import/foreign_json.h"
 #include "launch/huggingface/import/foreign_weights.h"
 #include "launch/huggingface/import/import_model.h"
+#include "launch/huggingface/import/saved_modules.h"
+#include "launch/huggingface/import/tensor_maker.h"
 #include "launch/huggingface/sentence_modules.h"
 #include "launch/huggingface/tensor_names.h"
-#include "launch/support/files/mapped_file.h"
 #include "launch/support/files/new_folders.h"
 #include "launch/train/start/run_lock.h"
 #include "models/model.h"
@@ -42,6 +44,9 @@ constexpr int64_t kMaxAdapterRank = 10'000;  // as model.lora_rank
 struct AdapterSettings {
   int64_t rank;
   double scale;
+  double dropout;
+  std::string task;
+  std::vector<std::string> modules;  ///< that were trained as a whole
 };
 
 AdapterSettings read_adapter_settings(const fs::path& path) {
@@ -52,16 +57,30 @@ AdapterSettings read_adapter_settings(const fs::path& path) {
   for (const char* flag : {"use_dora", "lora_bias", "use_qalora"}) {
     reader.require_flag(flag, false, "Tessera's adapters are plain LoRA");
   }
-  for (const char* key : {"rank_pattern", "alpha_pattern", "modules_to_save",
-                          "trainable_token_indices", "layer_replication", "target_parameters"}) {
-    reader.require_empty(key, "Tessera imports adapters alone, which all have one rank and scale");
+  for (const char* key : {"rank_pattern", "alpha_pattern", "trainable_token_indices",
+                          "layer_replication", "target_parameters"}) {
+    reader.require_empty(key, "Tessera imports adapters of whole layers with one rank and scale");
   }
   const int64_t rank = reader.count({"r"}, 0);
   require(0 < rank && rank <= kMaxAdapterRank, "{}: \"r\" is {}, but must be from 1 to {}",
           path.string(), rank, kMaxAdapterRank);
   const double alpha = reader.number("lora_alpha", 8.0);
+  const double dropout = reader.number("lora_dropout", 0.0);
+  require(0.0 <= dropout && dropout < 1.0,
+          "{}: \"lora_dropout\" is {}, but must be from 0 to below 1", path.string(), dropout);
   const auto r = static_cast<double>(rank);
-  return {rank, alpha / (reader.flag("use_rslora", false) ? std::sqrt(r) : r)};
+  AdapterSettings settings{rank,
+                           alpha / (reader.flag("use_rslora", false) ? std::sqrt(r) : r),
+                           dropout,
+                           reader.text("task_type", ""),
+                           {}};
+  if (!reader.has("modules_to_save")) return settings;
+  for (const Json& module : reader.list("modules_to_save")) {
+    require(module.is_string(), "{}: \"modules_to_save\" must be a list of names, but has a {}",
+            path.string(), module.type_name());
+    settings.modules.push_back(module.get<std::string>());
+  }
+  return settings;
 }
 
 /// One of their layers within a layer of ours.
@@ -82,8 +101,12 @@ struct AdaptedLayer {
 class ForeignAdapters {
  public:
   ForeignAdapters(const ForeignWeights& weights, const std::vector<TensorName>& names,
-                  const AdapterSettings& settings, const std::string& file)
-      : weights_(weights), settings_(settings) {
+                  const AdapterSettings& settings, const SavedModules& saved,
+                  const std::string& file)
+      : weights_(weights),
+        settings_(settings),
+        used_(saved.copies().begin(), saved.copies().end()) {
+    for (const auto& [theirs, stored] : saved.stored()) used_.insert(stored);
     for (const TensorName& name : names) add(name);
     std::vector<std::string> unknown;
     for (const auto& [name, place] : weights.tensors()) {
@@ -143,7 +166,7 @@ class ForeignAdapters {
     AdaptedLayer layer{layer_name(name.ours), &name, {}};
     bool any = false;
     for (const TheirTensor& theirs : name.theirs) {
-      const std::string module = "base_model.model." + layer_name(theirs.name);
+      const std::string module = kPeftPrefix + layer_name(theirs.name);
       AdapterPart part;
       part.rows = theirs.shape[name.transposed ? 1 : 0];
       const std::string a = module + ".lora_A.weight", b = module + ".lora_B.weight";
@@ -230,12 +253,17 @@ AdapterImportReport import_adapter(const AdapterImportOptions& options) {
   require(model.lora_rank == 0,
           "the base model {} has adapters: export it, which merges them, and import it first",
           base.path().string());
+  const std::vector<TensorName> base_names = tensor_names(model);
+  const int64_t base_labels = model.num_labels;
+  model = with_saved_heads(model, weights, settings.task);
   const std::vector<TensorName> names = tensor_names(model);
-  ForeignAdapters adapters(weights, names, settings, file.string());
+  const SavedModules saved(weights, model, names, settings.modules);
+  ForeignAdapters adapters(weights, names, settings, saved, file.string());
 
   model.lora_targets = adapter_targets(model, adapters.rank(), adapters.layers());
   model.lora_rank = adapters.rank();
   model.lora_alpha = settings.scale * static_cast<double>(adapters.rank());
+  model.lora_dropout = settings.dropout;
   const NewFolders folders(checkpoints_folder(options.to));
   const RunLock lock(options.to.string());
   require_no_checkpoints(options.to);
@@ -243,27 +271,36 @@ AdapterImportReport import_adapter(const AdapterImportOptions& options) {
   request.run_dir = options.to;
   request.in_a_run = false;
   request.model = architecture_json(model);
-  request.extra = {{"imported_from", options.from.string()}};
-  for (const char* key : {"tokenizer", "labels"}) {
-    const Json& extra = base.manifest().extra;
+  const Json& extra = base.manifest().extra;
+  request.extra = {{"imported_from", options.from.string()}, {kTrainedKey, saved.parameters()}};
+  std::vector<const char*> kept = {"tokenizer"};
+  if (model.num_labels == base_labels) kept.push_back(kLabelsKey);
+  for (const char* key : kept) {
     if (extra.contains(key)) request.extra[key] = extra[key];
   }
   for (const auto& [name, stored] : base.manifest().attachments) {
     request.attachments[name] = base.attachment(name);
   }
-  OwnedTensor weight;
   const auto hold = [&](const std::string& name, const Shape& shape, std::function<Tensor()> make) {
     request.tensors.push_back({name, kModelKind, shape, box_of({}, shape),
                                Tensor(nullptr, shape, DType::f32, kMeta), std::move(make)});
   };
-  for (const auto& [name, stored] : base.manifest().tensors) {
-    if (stored.kind != kModelKind) continue;
-    hold(name, stored.shape, [&, name = name, shape = stored.shape] {
-      weight = {};  // freed before the next is allocated
-      weight = OwnedTensor(shape, DType::f32);
-      base.read(name, shape, {}, weight.tensor);
-      return weight.tensor;
-    });
+  OwnedTensor weight;
+  const auto read = [&](const std::string& name, const Shape& shape) {
+    weight = {};  // freed before the next is allocated
+    weight = OwnedTensor(shape, DType::f32);
+    base.read(name, shape, {}, weight.tensor);
+    return weight.tensor;
+  };
+  TensorMaker maker(weights, saved.stored());
+  for (const TensorName& name : names) {
+    if (name.ours.empty()) continue;
+    if (saved.has(name)) {
+      hold(name.ours, name.shape, [&] { return maker.make(name); });
+    } else {
+      const std::string from = base_weight(name, base, base_names);
+      hold(name.ours, name.shape, [&, from] { return read(from, name.shape); });
+    }
   }
   for (const AdaptedLayer& layer : adapters.layers()) {
     const LowRankNames own = low_rank_names(layer.name);
@@ -273,8 +310,8 @@ AdapterImportReport import_adapter(const AdapterImportOptions& options) {
     hold(own.b, b_shape, [&] { return adapters.b_of(layer); });
   }
   const auto world = make_self_communicator();
-  const SavedCheckpoint saved = save_checkpoint(request, *world);
-  return {saved.path, adapters.rank(), std::ssize(adapters.layers())};
+  const SavedCheckpoint done = save_checkpoint(request, *world);
+  return {done.path, adapters.rank(), std::ssize(adapters.layers()), saved.modules()};
 }
 
 }  // namespace tessera

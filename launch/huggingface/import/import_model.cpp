@@ -5,22 +5,24 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "core/memory.h"
+#include "launch/checkpoint/checkpoint_chat.h"
 #include "launch/checkpoint/checkpoint_tokenizer.h"
 #include "launch/checkpoint/format/step_folder.h"
 #include "launch/checkpoint/model_json.h"
 #include "launch/checkpoint/save/save.h"
 #include "launch/data/datasets/text_pairs.h"
 #include "launch/huggingface/image_processor.h"
+#include "launch/huggingface/import/chat/import_chat.h"
 #include "launch/huggingface/import/import_config.h"
 #include "launch/huggingface/import/import_tokenizer.h"
 #include "launch/huggingface/import/match_tensors.h"
+#include "launch/huggingface/import/tensor_maker.h"
 #include "launch/huggingface/sentence_modules.h"
-#include "launch/huggingface/transpose.h"
 #include "launch/support/files/mapped_file.h"
 #include "launch/support/files/new_folders.h"
 #include "launch/tokenizers/id_tokenizer.h"
 #include "launch/train/start/run_lock.h"
+#include "models/architecture.h"
 
 namespace tessera {
 
@@ -36,66 +38,6 @@ Json read_config(const fs::path& path) {
       path.parent_path().string());
   return read_small_json(path);
 }
-
-/// Converts Hugging Face's tensors to Tessera's, one at a time.
-class TensorMaker {
- public:
-  TensorMaker(const ForeignWeights& weights, const MatchedTensors& matched)
-      : weights_(weights), matched_(matched) {}
-
-  Tensor make(const TensorName& name) {
-    made_ = {};  // freed before the next is allocated
-    made_ = OwnedTensor(name.shape, DType::f32);
-    const auto out = made_.tensor.span<float>();
-    const size_t group = out.size() / static_cast<size_t>(name.groups);
-    size_t first = 0;  // of this part within each group
-    for (const TheirTensor& theirs : name.theirs) {
-      const std::string& stored = matched_.stored.at(theirs.name);
-      const size_t count = static_cast<size_t>(theirs.shape.numel() / name.groups);
-      if (name.unused_rows > 0) {
-        read_rows(stored, theirs.shape, name.unused_rows, out);
-      } else if (name.transposed) {
-        read_transposed(stored, theirs.shape, out);
-      } else if (name.groups == 1) {
-        weights_.read(stored, out.subspan(first, count));
-      } else {
-        read_groups(stored, theirs.shape, count, out.subspan(first), group);
-      }
-      first += count;
-    }
-    return made_.tensor;
-  }
-
- private:
-  void read_transposed(const std::string& stored, const Shape& shape, std::span<float> out) const {
-    const OwnedTensor read(shape, DType::f32);
-    weights_.read(stored, read.tensor.span<float>());
-    transpose(read.tensor.data<float>(), shape[0], shape[1], out.data());
-  }
-
-  /// Reads the rows from `first` on.
-  void read_rows(const std::string& stored, const Shape& shape, int64_t first,
-                 std::span<float> out) const {
-    const OwnedTensor read(shape, DType::f32);
-    weights_.read(stored, read.tensor.span<float>());
-    std::ranges::copy(read.tensor.slice(first, shape[0]).span<float>(), out.begin());
-  }
-
-  /// Writes each `count` elements of the stored tensor to the start of a group of `out`.
-  void read_groups(const std::string& stored, const Shape& shape, size_t count,
-                   std::span<float> out, size_t group) const {
-    const OwnedTensor read(shape, DType::f32);
-    const std::span<float> all = read.tensor.span<float>();
-    weights_.read(stored, all);
-    for (size_t i = 0; i * count < all.size(); ++i) {
-      std::ranges::copy(all.subspan(i * count, count), out.subspan(i * group).begin());
-    }
-  }
-
-  const ForeignWeights& weights_;
-  const MatchedTensors& matched_;
-  OwnedTensor made_;
-};
 
 std::vector<LocalTensor> local_tensors(const std::vector<TensorName>& names, TensorMaker& maker) {
   std::vector<LocalTensor> tensors;
@@ -161,10 +103,14 @@ ImportReport import_model(const ImportOptions& options) {
           tokenizer.tokenizer->vocab_size(), config_path.string(), config.model.vocab_size);
 
   note_ends(*tokenizer.tokenizer, config);
+  std::optional<ChatForm> chat;
+  if (traits_of(config.model).causal && !none) {
+    chat = import_chat_form(options.from, *tokenizer.tokenizer, config.notes);
+  }
   const NewFolders folders(checkpoints_folder(options.to));
   const RunLock lock(options.to.string());
   require_no_checkpoints(options.to);
-  TensorMaker maker(weights, matched);
+  TensorMaker maker(weights, matched.stored);
   SaveRequest request;
   request.run_dir = options.to;
   request.in_a_run = false;
@@ -174,6 +120,7 @@ ImportReport import_model(const ImportOptions& options) {
     request.extra["labels"] = fmt::format("{}", fmt::join(config.labels, ","));
   }
   request.attachments[kTokenizerAttachment] = tokenizer_attachment(*tokenizer.tokenizer);
+  if (chat) request.attachments[kChatTemplateAttachment] = chat_attachment(*chat);
   request.tensors = local_tensors(names, maker);
   const auto world = make_self_communicator();
   const SavedCheckpoint saved = save_checkpoint(request, *world);

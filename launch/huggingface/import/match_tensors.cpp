@@ -235,6 +235,11 @@ void take_all(UnmatchedTensors& shelf, const ForeignWeights& weights,
 
 }  // namespace
 
+TiedNames tied_names(ModelClass model_class) {
+  const TiedHead names = tied_head(model_class);
+  return {names.head, names.words};
+}
+
 bool has_own_head(const ForeignWeights& weights, ModelClass model_class) {
   const TiedHead names = tied_head(model_class);
   const auto& tensors = weights.tensors();

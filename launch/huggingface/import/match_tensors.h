@@ -18,6 +18,13 @@ struct MatchedTensors {
   std::vector<std::string> left_out;
 };
 
+/// The names of a class's output head, where it is the word embedding, and of this embedding.
+struct TiedNames {
+  std::string head, words;
+};
+
+TiedNames tied_names(ModelClass model_class);
+
 /// Whether the files have an output head that differs from the embedding of words.
 bool has_own_head(const ForeignWeights& weights, ModelClass model_class);
 

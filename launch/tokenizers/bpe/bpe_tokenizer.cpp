@@ -293,6 +293,15 @@ std::vector<bool> BpeTokenizer::continues_word() const {
   return continues;
 }
 
+std::vector<int32_t> BpeTokenizer::named_tokens() const {
+  std::vector<int32_t> tokens = vocabulary_.special_tokens();
+  const std::vector<int32_t>& added = vocabulary_.description().added;
+  tokens.insert(tokens.end(), added.begin(), added.end());
+  std::ranges::sort(tokens);
+  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+  return tokens;
+}
+
 Json BpeTokenizer::to_json() const {
   Json json = tessera::to_json(vocabulary_.description());
   json["kind"] = kind();

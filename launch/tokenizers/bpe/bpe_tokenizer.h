@@ -39,6 +39,7 @@ class BpeTokenizer final : public Tokenizer {
   SpecialTokens special() const override { return vocabulary_.special(); }
   /// All tokens except special tokens and those that start with white space.
   std::vector<bool> continues_word() const override;
+  std::vector<int32_t> named_tokens() const override;
   Json to_json() const override;
 
  private:

@@ -273,6 +273,18 @@ std::vector<bool> SentencePieceTokenizer::continues_word() const {
   return continues;
 }
 
+std::vector<int32_t> SentencePieceTokenizer::named_tokens() const {
+  std::vector<int32_t> tokens;
+  for (size_t i = 0; i < model_.pieces.size(); ++i) {
+    const auto& piece = model_.pieces[i];
+    const auto id = narrow<int32_t>(i);
+    if (piece.is_symbol() || piece.type == PieceType::unknown || id == special_.mask) {
+      tokens.push_back(id);
+    }
+  }
+  return tokens;
+}
+
 Json SentencePieceTokenizer::to_json() const {
   return {{"kind", kind()}, {"model", to_base64(bytes_)}};
 }

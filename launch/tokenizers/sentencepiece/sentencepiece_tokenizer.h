@@ -53,6 +53,8 @@ class SentencePieceTokenizer final : public Tokenizer {
   SpecialTokens special() const override { return special_; }
   /// Pieces that do not begin with ▁, except the unknown, control and user-defined pieces.
   std::vector<bool> continues_word() const override;
+  /// Control and user-defined pieces, the unknown piece and the mask.
+  std::vector<int32_t> named_tokens() const override;
   Json to_json() const override;
 
  private:

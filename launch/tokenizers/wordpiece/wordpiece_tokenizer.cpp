@@ -75,6 +75,14 @@ std::vector<int32_t> WordPieceTokenizer::encode_with_special(std::string_view te
   return tokens;
 }
 
+std::vector<int32_t> WordPieceTokenizer::named_tokens() const {
+  std::vector<int32_t> tokens;
+  for (const std::string_view name : kBertSpecial) {
+    if (const auto token = vocabulary_.find(name)) tokens.push_back(*token);
+  }
+  return tokens;
+}
+
 size_t WordPieceTokenizer::last_cut(std::string_view text) const {
   return last_bert_word_end(text);
 }

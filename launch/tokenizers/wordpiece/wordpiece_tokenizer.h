@@ -22,6 +22,7 @@ class WordPieceTokenizer final : public Tokenizer {
   int64_t vocab_size() const override { return static_cast<int64_t>(vocabulary_.tokens().size()); }
   std::vector<int32_t> encode(std::string_view text) const override;
   std::vector<int32_t> encode_with_special(std::string_view text) const override;
+  std::vector<int32_t> named_tokens() const override;
   size_t last_cut(std::string_view text) const override;
   size_t forced_cut(std::string_view text) const override;
   int64_t count_invalid(std::string_view text) const override;

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "launch/checkpoint/attention_mask_file.h"
+#include "launch/checkpoint/checkpoint_chat.h"
 #include "launch/checkpoint/checkpoint_labels.h"
 #include "launch/checkpoint/checkpoint_tokenizer.h"
 #include "launch/checkpoint/find.h"
@@ -69,6 +70,7 @@ RunConfig config_of(const EvalOptions& options, const Checkpoint& checkpoint) {
       path ? load_config(*path, options.overrides) : load_overrides(options.overrides);
   config.model = model_of(checkpoint);
   config.data.labels = std::nullopt;
+  config.data.chat_form = checkpoint_chat(checkpoint);
   const std::vector<std::string> labels = checkpoint_labels(checkpoint.manifest().extra);
   if (!labels.empty()) config.data.labels = fmt::format("{}", fmt::join(labels, ","));
   const bool is_causal = traits_of(config.model).objective == Objective::causal_lm;

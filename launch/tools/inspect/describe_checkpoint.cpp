@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "launch/checkpoint/checkpoint.h"
+#include "launch/checkpoint/checkpoint_chat.h"
 #include "launch/checkpoint/checkpoint_tokenizer.h"
 #include "launch/checkpoint/model_json.h"
 #include "launch/config/values/value_rule.h"
@@ -93,6 +94,10 @@ std::string describe_checkpoint(const std::filesystem::path& step_folder) {
     text += description_line("average", count_text(manifest, kOptimizerKind, /*averages=*/true));
   }
   text += description_line("tokenizer", tokenizer_text(checkpoint));
+  if (const auto chat = checkpoint_chat(checkpoint)) {
+    const std::string& problem = chat->problem;
+    text += description_line("chat template", problem.empty() ? chat->name : problem);
+  }
   text += description_line("run", to_text(manifest.extra));
   text += description_line("files", human_bytes(static_cast<size_t>(tensor_bytes(manifest))) +
                                         "; their content was not read: tessera verify checks it");

@@ -346,6 +346,7 @@ void shrink_data(ShrunkRun& run, const std::filesystem::path& folder) {
     config.data.train = path;
     config.data.packing = Packing::documents;
     config.data.chat_template = ChatFormat::automatic;
+    config.data.chat_form = nullptr;
     run.left_out.emplace_back("the data is prompts and completions of ids here, without roles");
     return;
   }

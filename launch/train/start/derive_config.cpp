@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "launch/checkpoint/attention_mask_file.h"
 #include "launch/checkpoint/checkpoint.h"
+#include "launch/checkpoint/checkpoint_chat.h"
 #include "launch/checkpoint/checkpoint_labels.h"
 #include "launch/checkpoint/checkpoint_tokenizer.h"
 #include "launch/checkpoint/find.h"
@@ -106,6 +107,7 @@ class Deriver {
     // Keys that no checkpoint defines, such as model.dropout, have ordinary defaults.
     std::erase_if(derived_.config.automatic,
                   [](const std::string& name) { return name.starts_with(kModel); });
+    find_chat_form();
     if (config().model.attention_mask_file) check_masks(config().model);
     load_attention_mask(derived_.config.model);
     return std::move(derived_);
@@ -326,6 +328,14 @@ class Deriver {
         fmt::format("{}, from {}", to_string(identity_of(*derived_.tokenizer)), origin);
   }
 
+  /// Of messages, in a model that continues texts.
+  void find_chat_form() {
+    if (traits_of(config().model).objective != Objective::causal_lm) return;
+    if (!own_ && !config().checkpoint.from) return;
+    derived_.config.data.chat_form = with_exit_code(
+        ExitCode::data, [&] { return checkpoint_chat(own_ ? *own_ : checkpoint_from()); });
+  }
+
   bool is_seq2seq() const { return traits_of(config().model).objective == Objective::seq2seq; }
   /// Whether all data is pairs of texts, or prompts and completions, and none a prepared dataset.
   bool has_text_files() const {
@@ -397,6 +407,7 @@ DerivedConfig derive_config(const RunConfig& config, Communicator& world,
       derived = derive_config(config, world.size(), DeriveFor::training, report);
       Json message = {{"keys", derived_keys(config, derived.config)}};
       if (derived.tokenizer) message["tokenizer"] = derived.tokenizer->to_json();
+      if (const auto& chat = derived.config.data.chat_form) message["chat"] = to_json(*chat);
       text = to_text(message);
     } catch (const std::exception& error) {
       const auto code = static_cast<char>(exit_code_of(error));
@@ -415,6 +426,10 @@ DerivedConfig derive_config(const RunConfig& config, Communicator& world,
     with_exit_code(ExitCode::configuration, [&] { load_attention_mask(derived.config.model); });
     if (message.contains("tokenizer")) {
       derived.tokenizer = tokenizer_from_json(message.at("tokenizer"), source);
+    }
+    if (message.contains("chat")) {
+      derived.config.data.chat_form =
+          std::make_shared<const ChatForm>(chat_form_from_json(message.at("chat"), source));
     }
   });
   return derived;

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <utility>
+#include <vector>
 
 #include "core/error.h"
 #include "launch/checkpoint/checkpoint_labels.h"
@@ -43,11 +44,23 @@ void check_same_labels(const RunConfig& config, const Checkpoint& checkpoint) {
       quote(*config.data.labels), config.run.dir);
 }
 
+/// Requires the run's model, except for these keys and for what matters only in training.
+void check_model(const Checkpoint& checkpoint, const RunConfig& config,
+                 std::vector<const char*> may_differ, const std::string& advice) {
+  Json saved = saved_architecture(checkpoint), run = architecture_json(config.model);
+  may_differ.push_back("lora_dropout");
+  for (const char* key : may_differ) {
+    saved.erase(key);
+    run.erase(key);
+  }
+  check_same_model(saved, run, checkpoint.path().string(), advice);
+}
+
 Checkpoint open_of_same_model(const RunConfig& config, const fs::path& path) {
   Checkpoint checkpoint = Checkpoint::open(path);
   with_exit_code(ExitCode::configuration, [&] {
-    check_same_model(saved_architecture(checkpoint), architecture_json(config.model), path.string(),
-                     "use the checkpoint's values, or start this model in another run.dir");
+    check_model(checkpoint, config, {},
+                "use the checkpoint's values, or start this model in another run.dir");
     check_same_labels(config, checkpoint);
   });
   return checkpoint;
@@ -62,20 +75,15 @@ bool takes_any_length(const ModelConfig& model) {
 /// length of its texts.
 Checkpoint open_of_same_body(const RunConfig& config, const fs::path& path) {
   Checkpoint checkpoint = Checkpoint::open(path);
-  Json saved = saved_architecture(checkpoint), run = architecture_json(config.model);
   std::vector<const char*> may_differ = {"head", "num_labels", "problem_type", "next_sentence"};
-  if (saved.at("lora_rank") == 0) {  // adapters are added to such a model
+  if (saved_architecture(checkpoint).at("lora_rank") == 0) {  // adapters are added to such a model
     may_differ.insert(may_differ.end(), {"lora_rank", "lora_alpha", "lora_targets"});
   }
   if (takes_any_length(config.model)) {
     may_differ.insert(may_differ.end(), {"seq_length", "source_length"});
   }
-  for (const char* key : may_differ) {
-    saved.erase(key);
-    run.erase(key);
-  }
-  check_same_model(
-      saved, run, path.string(),
+  check_model(
+      checkpoint, config, std::move(may_differ),
       "checkpoint.from needs the same model, except for its heads and, without learned positions, "
       "its seq_length: use the checkpoint's values, which are in its run's config.yaml, or another "
       "checkpoint");

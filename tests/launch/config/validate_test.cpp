@@ -106,6 +106,8 @@ TEST(ConfigValidate, AdaptersNeedWeightsToStartFrom) {
               HasSubstr("optimizer.trained is set, but model.lora_rank is 0"));
   EXPECT_THAT(validate_error({"model.lora_alpha=8"}, 1),
               HasSubstr("model.lora_alpha is set, but model.lora_rank is 0"));
+  EXPECT_THAT(validate_error({"model.lora_dropout=0.1"}, 1),
+              HasSubstr("model.lora_dropout is set, but model.lora_rank is 0"));
   EXPECT_THAT(validate_error({"model.lora_targets=[\"*.mlp.*\"]"}, 1),
               HasSubstr("model.lora_targets is set, but model.lora_rank is 0"));
 }

@@ -29,6 +29,11 @@ Ids joined(std::initializer_list<Ids> parts) {
   return all;
 }
 
+ChatTemplate chat_of(ChatFormat choice, const Tokenizer& tokenizer,
+                     const std::shared_ptr<const ChatForm>& of_model = nullptr) {
+  return {chosen_chat_form(choice, of_model, tokenizer), tokenizer};
+}
+
 class SftFiles : public testing::Test {
  protected:
   std::string write(const std::string& name, const std::string& text) const {
@@ -40,7 +45,7 @@ class SftFiles : public testing::Test {
   SftExamples read(const std::string& name, const std::string& text,
                    const SftOptions& options = {.seq_length = 1000}) const {
     const std::string path = write(name, text);
-    const ChatTemplate chat = has_messages(path) ? ChatTemplate::of(ChatFormat::automatic, *bytes_)
+    const ChatTemplate chat = has_messages(path) ? chat_of(ChatFormat::automatic, *bytes_)
                                                  : ChatTemplate::without_roles(*bytes_);
     return SftExamples(path, chat, options);
   }
@@ -110,7 +115,7 @@ TEST_F(SftFiles, ChatMlSurroundsMessagesWithItsTokens) {
       {"u s", "us e", "use r"}, {"<|im_start|>", "<|im_end|>", "<|endoftext|>"});
   const int32_t begin = 259, end = 260;
   ASSERT_EQ(tokenizer.token_text(begin), "<|im_start|>");
-  const ChatTemplate chat = ChatTemplate::of(ChatFormat::automatic, tokenizer);
+  const ChatTemplate chat = chat_of(ChatFormat::automatic, tokenizer);
   EXPECT_EQ(chat.reply_end(), end);
   const Sample sample =
       sample_of(SftExamples(write("m.jsonl", kConversation), chat, SftOptions{.seq_length = 1000}));
@@ -146,7 +151,7 @@ TEST_F(SftFiles, ChatMlSurroundsMessagesWithItsTokens) {
 TEST_F(SftFiles, PromptIsWhatPrecedesTheReply) {
   const Message messages[] = {{Role::user, "What?"}, {Role::assistant, "That."}};
   for (const ChatTemplate& chat :
-       {ChatTemplate::without_roles(*bytes_), ChatTemplate::of(ChatFormat::plain, *bytes_)}) {
+       {ChatTemplate::without_roles(*bytes_), chat_of(ChatFormat::plain, *bytes_)}) {
     ChatTokens all;
     chat.encode(messages, "here", all);
     const Ids prompt = chat.prompt({messages, 1}, "here");
@@ -159,13 +164,13 @@ TEST_F(SftFiles, NamesTokenizersThatDoNotSuffice) {
   const auto words = make_tokenizer("wordpiece:" + (folder_ / "vocab.txt"));
   expect_error([&] { ChatTemplate::without_roles(*words); },
                {"wordpiece has no end-of-document token"});
-  expect_error([&] { ChatTemplate::of(ChatFormat::plain, *words); },
+  expect_error([&] { chat_of(ChatFormat::plain, *words); },
                {"wordpiece has no end-of-document token"});
-  expect_error([&] { ChatTemplate::of(ChatFormat::chatml, *bytes_); },
+  expect_error([&] { chat_of(ChatFormat::chatml, *bytes_); },
                {"data.chat_template is chatml", "byte has no token <|im_start|>", "choose plain"});
   expect_error(
       [&] {
-        ChatTemplate::of(ChatFormat::automatic, IdTokenizer(9, {{"eos", 0}}));
+        chat_of(ChatFormat::automatic, IdTokenizer(9, {{"eos", 0}}));
       },
       {"data.tokenizer is none", "messages have roles"});
 }

@@ -61,6 +61,7 @@ TEST_F(HuggingFaceExport, RoundTripsBitForBit) {
 ModelConfig with_adapters(ModelConfig model) {
   model.lora_rank = 2;
   model.lora_alpha = 5.0;
+  model.lora_dropout = 0.25;
   return model;
 }
 
@@ -105,6 +106,7 @@ TEST_F(HuggingFaceExport, MergesAdaptersOrWritesThemAlone) {
   const Json config = parse_json(read_file(options.to / "adapter_config.json"), "adapter_config");
   EXPECT_EQ(config.at("r"), 2);
   EXPECT_EQ(config.at("lora_alpha"), 5.0);
+  EXPECT_EQ(config.at("lora_dropout"), 0.25);
   EXPECT_EQ(config.at("fan_in_fan_out"), true);
   EXPECT_EQ(config.at("target_modules").size(), 8u);
   EXPECT_FALSE(fs::exists(options.to / "config.json")) << "transformers would take it for a model";
@@ -228,7 +230,9 @@ TEST_F(HuggingFaceExport, AdaptersComeBack) {
         {"use_dora", true, "plain LoRA"},
         {"r", 0, "must be from 1"},
         {"r", 3, "has shape"},
-        {"modules_to_save", Json::array({"lm_head"}), "adapters alone"},
+        {"lora_dropout", 1.0, "below 1"},
+        {"modules_to_save", Json::array({"lm_head"}), "lacks"},
+        {"modules_to_save", Json::array({1}), "list of names"},
         {"peft_type", "IA3", "\"LORA\""}};
     for (const auto& [key, value, fact] : kBad) {
       Json bad = settings;

@@ -4,13 +4,17 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <set>
 
+#include "launch/checkpoint/checkpoint_adapters.h"
+#include "launch/checkpoint/checkpoint_chat.h"
 #include "launch/checkpoint/find.h"
 #include "launch/checkpoint/format/manifest.h"
 #include "launch/checkpoint/model_json.h"
 #include "launch/data/training_data.h"
 #include "launch/tools/plan/dry_step.h"
 #include "launch/tools/plan/run_plan.h"
+#include "launch/train/start/derive_config.h"
 #include "launch/train/start/start.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "parallel/layers/low_rank_adapter.h"
@@ -176,8 +180,9 @@ TEST_F(FineTune, AdaptersLeaveBaseAsItIs) {
     });
     // Another fine-tuning may start from the adapters and goes on with them.
     RunConfig more = run;
-    more.run.dir = folder_ / "more";
+    more.run.dir = run.run.dir + "_more";
     more.checkpoint.from = run.run.dir;
+    more.model.lora_dropout = 0.5;
     start(more, 1, [&](Trainer& trainer, const std::string&) {
       for (const Parameter& parameter : trainer.parameters().parameters()) {
         if (parameter.frozen) continue;
@@ -190,6 +195,18 @@ TEST_F(FineTune, AdaptersLeaveBaseAsItIs) {
       EXPECT_EQ(std::ranges::count_if(parameters, [](const Parameter& p) { return !p.frozen; }),
                 18);
       trainer.step();
+      const Checkpoint saved = Checkpoint::open(trainer.save().path);
+      EXPECT_EQ(trained_beside_adapters(saved.manifest().extra),
+                (std::set<std::string>{"embedding.word", "head.weight"}));
+    });
+    // They still differ from the base's if training goes on without them.
+    RunConfig last = run;
+    last.run.dir = run.run.dir + "_last";
+    last.checkpoint.from = more.run.dir;
+    start(last, 1, [&](Trainer& trainer, const std::string&) {
+      const Checkpoint saved = Checkpoint::open(trainer.save().path);
+      EXPECT_EQ(trained_beside_adapters(saved.manifest().extra),
+                (std::set<std::string>{"embedding.word", "head.weight"}));
     });
     more.model.lora_rank = 0;
     expect_refused(more, {"is of another model", "model.lora_rank is 3 in the checkpoint and 0"});
@@ -253,6 +270,18 @@ TEST_F(FineTune, BackwardPassEndsAtFirstTrainedParameter) {
     EXPECT_TRUE(has_work_in(part, block));
     EXPECT_LT(activations_of(part), activations_of(whole));
   }
+}
+
+TEST_F(FineTune, KeepsTheChatTemplateOfItsModel) {
+  RunConfig base = config(SmallKind::gpt, "base");
+  base.data.chat_form = std::make_shared<const ChatForm>(plain_form());
+  EXPECT_EQ(*checkpoint_chat(Checkpoint::open(train_and_save(base))), plain_form());
+  const RunConfig run = config(SmallKind::gpt, "run", "base");
+  run_thread_ranks(2, [&](Communicator& world) {
+    const auto derived = derive_config(run, world, [](const std::string&) {}).config.data.chat_form;
+    ASSERT_NE(derived, nullptr);
+    EXPECT_EQ(*derived, plain_form());
+  });
 }
 
 TEST_F(FineTune, ResumeNeedsStateOfWhatIsNoLongerFrozen) {

@@ -92,6 +92,34 @@ TEST_F(Samples, AreWrittenInBf16) {
   }
 }
 
+TEST_F(Samples, ReplyToMessages) {
+  RunConfig run = config(SmallKind::gpt);
+  ChatForm form{"imported"};
+  form.at_start[index_of(Role::user)] = "w9 ";
+  form.after[index_of(Role::user)][index_of(Role::assistant)] = " w12";
+  form.reply_end = "[SEP]";
+  const auto samples = [&](const std::shared_ptr<const ChatForm>& chat) {
+    std::vector<ModelSample> found;
+    run_thread_ranks(1, [&](Communicator& world) {
+      TrainingData data = open_training_data(run);
+      data.chat = chat;
+      const ParallelGroups groups = make_parallel_groups(world, 1);
+      Trainer trainer(run, groups, data);
+      trainer.initialize();
+      found = trainer.write_samples();
+    });
+    return found;
+  };
+  const std::vector<ModelSample> replies = samples(std::make_shared<const ChatForm>(form));
+  for (std::string& prompt : run.eval.prompts) prompt = "w9 " + prompt + " w12";
+  const std::vector<ModelSample> texts = samples(nullptr);
+  ASSERT_EQ(replies.size(), 3u);
+  for (size_t i = 0; i < replies.size(); ++i) {
+    EXPECT_EQ("w9 " + replies[i].prompt + " w12", texts[i].prompt);
+    EXPECT_THAT(texts[i].text, testing::StartsWith(replies[i].text)) << "ends with [SEP]";
+  }
+}
+
 TEST_F(Samples, RefusePromptsThatTheModelCannotRead) {
   const auto error = [&](const RunConfig& run) {
     const TrainingData data = open_training_data(run);

@@ -340,6 +340,7 @@ void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
       make_qwen3(config);
       config.model.lora_rank = 3;
       config.model.lora_alpha = 12.0;
+      config.model.lora_dropout = 0.2;
       return;
     case SmallKind::bert_pairs:
       make_bert(config);

@@ -29,7 +29,7 @@ enum class SmallKind {
   qwen3,        ///< RMSNorm, SwiGLU, rotary with YaRN, grouped queries with biases, QK norm, an
                 ///< untied head; tensor ranks have unequal numbers of heads, and of MLP columns
   muon,         ///< the same in µP, trained by Muon
-  adapters,     ///< qwen3 with frozen weights and low-rank adapters of odd rank
+  adapters,     ///< qwen3 with frozen weights and low-rank adapters of odd rank, with dropout
   bert_pairs,   ///< padded sentence pairs, with the next-sentence head
   bert_packed,  ///< whole-word masking, packed, with dropout
   modernbert,   ///< pre-norm, GeGLU, layers with and without a window, whose rotary bases differ;
