@@ -96,8 +96,15 @@ fs::path resolve_checkpoint(const fs::path& path, const ReportSkipped& report_sk
   std::vector<std::string> skipped;
   const auto found =
       newest_whole_in(checkpoints, [&](const std::string& line) { skipped.push_back(line); });
-  require(found.has_value(), "there is no intact checkpoint in {}{}", checkpoints.string(),
-          skipped.empty() ? ", nor any other" : fmt::format(":\n  {}", fmt::join(skipped, "\n  ")));
+  if (!found && skipped.empty()) {
+    fail("there is no checkpoint in {}: {}", path.string(),
+         is_run || fs::exists(folder / "config.yaml") ? "the run has saved none yet"
+         : fs::exists(folder / "config.json")
+             ? "it is a folder of Hugging Face, of which tessera import makes a run"
+             : "pass a run's folder, or one of its steps");
+  }
+  require(found.has_value(), "there is no intact checkpoint in {}:\n  {}", checkpoints.string(),
+          fmt::join(skipped, "\n  "));
   if (report_skipped) std::ranges::for_each(skipped, report_skipped);
   return *found;
 }

@@ -164,7 +164,12 @@ TEST(CheckpointRead, ReadsBf16AsFp32) {
 TEST(CheckpointFind, ResolvesPathToStep) {
   TestFolder run;
   EXPECT_EQ(newest_intact_checkpoint(run.path(), {}), std::nullopt);
-  EXPECT_THAT(error_of([&] { resolve_checkpoint(run.path()); }), HasSubstr("no intact checkpoint"));
+  const auto error_of_run = [&] { return error_of([&] { resolve_checkpoint(run.path()); }); };
+  EXPECT_THAT(error_of_run(), HasSubstr("pass a run's folder"));
+  write_text(run.path() / "config.json", "{}");
+  EXPECT_THAT(error_of_run(), HasSubstr("tessera import"));
+  write_text(run.path() / "config.yaml", "");
+  EXPECT_THAT(error_of_run(), HasSubstr("the run has saved none yet"));
   EXPECT_THAT(error_of([&] { resolve_checkpoint(run.path() / "x"); }), HasSubstr("not a folder"));
   const auto older = save_alone(run.path(), 9).path;
   const auto newer = save_alone(run.path(), 10).path;
