@@ -15,6 +15,10 @@ namespace {
 
 /// Prints a usage error, or the requested help, on rank 0, and returns the exit code.
 int end_with(const CLI::App& app, const CLI::ParseError& error) {
+  const bool no_such_command = app.get_subcommands().empty() && !app.remaining().empty();
+  if (error.get_name() == "CallForHelp" && no_such_command) {
+    return end_with(app, CLI::RequiredError("a command"));  // tessera trian --help
+  }
   try {
     tessera::run_on_first_rank({{"the command line", error.what()}}, [&] { app.exit(error); });
     const bool is_help = error.get_exit_code() == EXIT_SUCCESS;

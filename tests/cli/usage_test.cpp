@@ -19,6 +19,7 @@ class CliUsage : public SmallRun, public testing::WithParamInterface<int> {
 
 TEST_P(CliUsage, NamesUnknownCommandsAndOptions) {
   expect_refused(run_command({"trian"}), {"there is no command 'trian', did you mean train?"});
+  expect_refused(run_command({"trian", "--help"}), {"there is no command 'trian'"});
   expect_refused(run_command({"train"}),
                  {"config is required", "Usage: tessera train [OPTIONS] config",
                   "tessera train --help says more"});
