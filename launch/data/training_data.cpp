@@ -90,8 +90,8 @@ void add_vocabulary_note(const RunConfig& config, const Tokenizer& tokenizer,
   if (unused < kRoundUp) return;
   notes.push_back(fmt::format(
       "model.vocab_size is {}, but the tokenizer has {} tokens: the other {} rows of the embedding "
-      "are {} parameters that cost memory and time and are never used; without the key, the model "
-      "has the tokenizer's size",
+      "are {} parameters that cost memory and time and are never used; a new model without the "
+      "key has the tokenizer's size",
       config.model.vocab_size, tokenizer.vocab_size(), unused,
       grouped(unused * config.model.hidden_size)));
 }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::array<std::string_view, 2> kPromptNames = {"prompt", "completion"};
 constexpr const char* kMessages = "messages";
-constexpr std::string_view kSftFields = "prompt and completion, or messages in all lines,";
+constexpr std::string_view kSftFields = "prompt and completion (or messages in all lines)";
 
 Role role_named(std::string_view name, const std::string& where) {
   const auto found = std::ranges::find(kRoleNames, name);

@@ -32,11 +32,13 @@ const std::string& checked_prefix(const std::string& prefix) {
            prefix, ending);
     }
   }
-  require(!std::filesystem::is_regular_file(prefix) || std::filesystem::exists(prefix + ".idx"),
-          "{} is a file, but not a dataset: tessera prepare makes a dataset from text; .tsv and "
-          ".jsonl files are read by an encoder-decoder, and by a model that classifies: one with "
-          "model.head=classification, or a BERT with a checkpoint.from",
-          prefix);
+  require(
+      !std::filesystem::is_regular_file(prefix) || std::filesystem::exists(prefix + ".idx"),
+      "{} is a file, but not a dataset: tessera prepare makes a dataset from text; a .tsv or "
+      ".jsonl file is read without it if it has what the model learns: prompts and completions "
+      "or messages, sources and targets, labels (with model.head, or a BERT's checkpoint.from), "
+      "or anchors and positives",
+      prefix);
   require(std::filesystem::exists(prefix + ".idx") || std::filesystem::exists(prefix + ".bin"),
           "there is no dataset {0}: neither {0}.idx nor {0}.bin exists; tessera prepare makes one "
           "from text",

@@ -140,9 +140,10 @@ void report_other_tokenizer(const RunConfig& config, const Trainer& trainer,
         path, to_string(identity_of(*saved))));
   }
   report(fmt::format(
-      "data.tokenizer is {}, which is not the tokenizer stored in {}: tokens may mean other words "
-      "from here on",
-      config.data.tokenizer.empty() ? "auto" : config.data.tokenizer, path));
+      "data.tokenizer is {} ({}), which is not the tokenizer stored in {} ({}): tokens may mean "
+      "other words from here on",
+      config.data.tokenizer.empty() ? "auto" : config.data.tokenizer, to_string(identity_of(*now)),
+      path, to_string(identity_of(*saved))));
 }
 
 void check_resume_never(const RunConfig& config) {
