@@ -196,7 +196,8 @@ void add_tokenizer_command(CLI::App& app) {
       ->capture_default_str();
   command
       ->add_option("--special", options->special,
-                   "An additional special token, placed before <|endoftext|>; may be repeated")
+                   "An additional special token such as <|im_start|>, placed before <|endoftext|>; "
+                   "may be repeated")
       ->type_name("TOKEN")
       // One at a time, because "[PAD]" alone would otherwise be parsed as a list.
       ->expected(1)

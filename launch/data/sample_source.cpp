@@ -198,8 +198,9 @@ class SftSource final : public SampleSource {
  private:
   void note(std::vector<std::string>& notes) const {
     const SftExamples& all = *examples_;
-    notes.push_back(fmt::format("{}: {} examples of {} tokens, of which the model learns {}",
+    notes.push_back(fmt::format("{}: {} examples of {} tokens{}, of which the model learns {}",
                                 all.path(), grouped(all.size()), grouped(all.num_tokens()),
+                                format_ ? fmt::format(" in template {}", to_string(*format_)) : "",
                                 grouped(all.num_targets())));
     if (all.num_truncated() > 0) {
       notes.push_back(fmt::format("{}: {} of {} examples were truncated to {} tokens", all.path(),

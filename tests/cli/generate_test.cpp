@@ -87,6 +87,8 @@ TEST_F(CliGenerate, AcceptsEmptyAndLongPrompts) {
   const Outcome outcome = run_generate(2, {"--prompt", longer, "--max-tokens", "3"});
   expect_success(outcome);
   EXPECT_EQ(outcome.count(longer), 1u);
+  EXPECT_EQ(outcome.count("warning: the prompt has 100 tokens, but the model sees only "), 1u)
+      << outcome.output;
   EXPECT_EQ(run_generate(kAlone, {"--prompt", "a", "--max-tokens", "0"}).output, "a\n");
 }
 

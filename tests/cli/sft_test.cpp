@@ -149,7 +149,9 @@ TEST_F(CliSft, ExportsTheTemplateOfMessages) {
 
 TEST_F(CliSft, LearnsToReply) {
   pretrain();
-  expect_success(run_train(kAlone, "tuned", learn("messages.jsonl")));
+  const Outcome tuned = run_train(kAlone, "tuned", learn("messages.jsonl"));
+  expect_success(tuned);
+  EXPECT_THAT(tuned.output, HasSubstr(" in template plain, of which the model learns "));
   EXPECT_EQ(right_answers("tuned", "", {"--chat", "auto"}), kQuestions / 5);
 
   write_text(path("questions.txt"), question(3) + "\n" + question(11) + "\n");

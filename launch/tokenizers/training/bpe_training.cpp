@@ -63,6 +63,8 @@ BpeDescription train_bpe(const WordCounts& words, const BpeTrainingOptions& opti
             "the special token {} must look like <...> or [...]: vocab.json has no other mark for "
             "special tokens",
             quote(token));
+    require(token.find(">,<") == std::string::npos && token.find("],[") == std::string::npos,
+            "the special token {} is a list: give each token its own --special", quote(token));
     bpe.special.push_back(narrow<int32_t>(bpe.tokens.size()));
     bpe.tokens.push_back(token);
   }

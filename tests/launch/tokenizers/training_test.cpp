@@ -247,6 +247,7 @@ TEST(BpeTraining, RejectsInvalidRequests) {
   EXPECT_TRUE(names_all(message(300, {"PAD"}), {"\"PAD\" must look like <...> or [...]"}));
   EXPECT_TRUE(names_all(message(300, {"<s>", "<s>"}), {"both \"<s>\""}));
   EXPECT_TRUE(names_all(message(300, {""}), {"\"\" must look like <...>"}));
+  EXPECT_TRUE(names_all(message(300, {"<a>,<b>"}), {"is a list: give each token its own"}));
   EXPECT_TRUE(names_all(message(300, {"\xff"}), {"not valid UTF-8"}));
 }
 
