@@ -3,21 +3,59 @@
 # architecture, with kernel_resources.tsv:
 #
 #   tests/cuda/kernel_resources.sh [--accept] [BUILD]
+#   tests/cuda/kernel_resources.sh --compare TABLE NEW
 #
 # BUILD is build/compile_cuda unless given; its tessera_core must be built. A rise is an error, and so is a kernel
 # that is missing from or new to the table. A fall is a note. --accept rewrites the table. The numbers depend on
-# the version of nvcc: with any other than the table's, nothing is compared and the exit status is 77.
+# the version of nvcc: with any other than the table's, nothing is compared and the exit status is 77. --compare
+# compares two tables, and needs no build.
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 table=tests/cuda/kernel_resources.tsv
+
+columns=$'file\tkernel\tarchitecture\tregisters\tstack\tspill stores\tspill loads\tshared\tthreads\tregisters x threads'
+
+# Compares a table with the rows of another one.
+compare() { # TABLE ROWS
+  tail -n +3 "$1" | awk -F '\t' -v columns="$columns" '
+    BEGIN { split(columns, names, FS) }
+    { key = $1 ": " $2 " on " $3 }
+    FILENAME == "-" { old[key] = $0; next }
+    !(key in old) { print "new: " key; ++bad; next }
+    {
+      split(old[key], was)
+      delete old[key]
+      rises = falls = ""
+      for (i = 4; i <= NF; ++i) {
+        change = names[i] " " was[i] " → " $i
+        # A launch bound that is gone is a rise.
+        if ($i == was[i]) continue
+        if (was[i] != "-" && ($i == "-" || $i + 0 > was[i] + 0)) rises = rises (rises ? ", " : "") change
+        else falls = falls (falls ? ", " : "") change
+      }
+      if (rises) { print "rise: " key ": " rises; ++bad }
+      if (falls) notes = notes "note: " key ": " falls "\n"
+    }
+    END {
+      for (key in old) { print "missing: " key; ++bad }
+      printf "%s", notes
+      if (bad || notes) print "To accept these changes: tests/cuda/kernel_resources.sh --accept"
+      if (!bad) print "no kernel uses more than the table says"
+      exit bad > 0
+    }' - "$2"
+}
+
+if [ "${1:-}" = --compare ]; then
+  compare "$2" <(tail -n +3 "$3")
+  exit
+fi
 
 accept=0
 [ "${1:-}" = --accept ] && { accept=1; shift; }
 build=${1:-build/compile_cuda}
 
 version=$(sed -nE 's/^set\(CMAKE_CUDA_COMPILER_VERSION "(.*)"\)/\1/p' "$build"/CMakeFiles/*/CMakeCUDACompiler.cmake | tail -n 1)
-columns=$'file\tkernel\tarchitecture\tregisters\tstack\tspill stores\tspill loads\tshared\tthreads\tregisters x threads'
 
 # Prints a row of the table for each kernel in an object, with its mangled name.
 rows_of() { # SOURCE
@@ -84,29 +122,4 @@ if [ "$version" != "$of_table" ]; then
   echo "Registers and spills of the kernels were NOT compared: $table is for nvcc $of_table, and this is $version"
   exit 77
 fi
-tail -n +3 "$table" | awk -F '\t' -v columns="$columns" '
-  BEGIN { split(columns, names, FS) }
-  { key = $1 ": " $2 " on " $3 }
-  FILENAME == "-" { old[key] = $0; next }
-  !(key in old) { print "new: " key; ++bad; next }
-  {
-    split(old[key], was)
-    delete old[key]
-    rises = falls = ""
-    for (i = 4; i <= NF; ++i) {
-      change = names[i] " " was[i] " → " $i
-      # A launch bound that is gone is a rise.
-      if ($i == was[i]) continue
-      if (was[i] != "-" && ($i == "-" || $i + 0 > was[i] + 0)) rises = rises (rises ? ", " : "") change
-      else falls = falls (falls ? ", " : "") change
-    }
-    if (rises) { print "rise: " key ": " rises; ++bad }
-    if (falls) notes = notes "note: " key ": " falls "\n"
-  }
-  END {
-    for (key in old) { print "missing: " key; ++bad }
-    printf "%s", notes
-    if (bad || notes) print "To accept these changes: tests/cuda/kernel_resources.sh --accept"
-    if (!bad) print "no kernel uses more than the table says"
-    exit bad > 0
-  }' - "$new"
+compare "$table" "$new"
