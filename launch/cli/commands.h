@@ -32,6 +32,13 @@ void add_eval_command(CLI::App& app, int& exit_code);
 ///     tessera generate RUN --input FILE --output FILE ...
 void add_generate_command(CLI::App& app, int& exit_code);
 
+/// Adds `chat`, which answers each line of its standard input as a user's message:
+///
+///     tessera chat RUN [--template auto|chatml|plain] [--system TEXT] [--max-tokens N]
+///                  [--stop TEXT]... [--temperature X] [--top-k K] [--top-p P]
+///                  [--repetition-penalty X] [--seed S]
+void add_chat_command(CLI::App& app, int& exit_code);
+
 /// Adds `attention`, which writes a model's attention weights for a text, as PREFIX.json and as a
 /// readable PREFIX.html, on one rank or with the model's heads split over the ranks started by
 /// mpirun:

@@ -2,11 +2,11 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -19,11 +19,10 @@
 #include "launch/cli/support/file_options.h"
 #include "launch/cli/support/loaded_model.h"
 #include "launch/cli/support/process.h"
+#include "launch/cli/support/text_options.h"
+#include "launch/cli/support/text_printer.h"
 #include "launch/data/datasets/line_reader.h"
 #include "launch/support/files/file_pieces.h"
-#include "launch/support/text/terminal.h"
-#include "launch/support/text/terminal_text.h"
-#include "launch/tools/generate/continuation_prediction.h"
 #include "launch/tools/generate/target_prediction.h"
 #include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
@@ -31,53 +30,21 @@
 namespace tessera {
 namespace {
 
-struct GenerateOptions {
+struct GenerateOptions : TextOptions {
   std::string checkpoint;
   bool ema = false;  ///< whether to use the averaged weights
   std::string prompt;
   bool ids = false;                   ///< whether the prompt is ids
   std::optional<ChatFormat> chat;     ///< prompts are messages, and the model replies
   std::optional<std::string> system;  ///< the first message, with `chat`
-  std::optional<int64_t> max_tokens;
-  std::optional<double> temperature;
   std::optional<int64_t> beams;
   double length_penalty = 1.0;
   bool truncate = false;
-  SamplingOptions sampling;
-  std::vector<std::string> stops;
   bool stream = false, no_stream = false;
   FileOptions file;  ///< instead of a prompt
   DeviceOptions devices;
 
   int64_t num_beams() const { return beams.value_or(1); }
-};
-
-constexpr int64_t kDefaultTokens = 200;
-
-/// Prints one text on the first rank, in parts. A file or a pipe gets the bytes of the model, a
-/// terminal nothing that drives it.
-class Printer {
- public:
-  /// Streams if the options say so, by default to a terminal.
-  Printer(const GenerateOptions& options, const Communicator& world)
-      : is_first_(world.rank() == 0),
-        is_watched_(is_first_ && stdout_is_watched()),
-        streams_(is_first_ && options.num_beams() == 1 &&
-                 (options.stream || (is_watched_ && !options.no_stream))) {}
-
-  /// Whether parts are printed as soon as they are known.
-  bool streams() const { return streams_; }
-
-  void add(std::string_view part) {
-    if (!is_first_) return;
-    const std::string shown = is_watched_ ? terminal_.add(part) : std::string(part);
-    std::fwrite(shown.data(), 1, shown.size(), stdout);
-    std::fflush(stdout);
-  }
-
- private:
-  bool is_first_, is_watched_, streams_;
-  TerminalText terminal_;
 };
 
 /// The value of --prompt or --ids, on all ranks; "-" stands for rank 0's standard input. Throws on
@@ -98,14 +65,6 @@ std::string read_prompt(const GenerateOptions& options, Communicator& world) {
   return broadcast_string(world, text, 0);
 }
 
-SamplingOptions sampling_options(const GenerateOptions& options, const Tokenizer& tokenizer,
-                                 double default_temperature) {
-  SamplingOptions sampling = options.sampling;
-  sampling.temperature = options.temperature.value_or(default_temperature);
-  sampling.vocab_size = tokenizer.vocab_size();
-  return sampling;
-}
-
 TargetOptions target_options(const GenerateOptions& options, const Tokenizer& tokenizer) {
   TargetOptions target;
   target.beams = {options.num_beams(), options.length_penalty, options.sampling.repetition_penalty,
@@ -116,31 +75,31 @@ TargetOptions target_options(const GenerateOptions& options, const Tokenizer& to
   return target;
 }
 
-ContinuationOptions continuation_options(const GenerateOptions& options,
-                                         const LoadedModel& loaded) {
-  const Tokenizer& tokenizer = *loaded.tokenizer;
-  ContinuationOptions how;
-  how.sampling = sampling_options(options, tokenizer, 1.0);
-  how.ends.max_tokens = options.max_tokens.value_or(kDefaultTokens);
-  how.ends.stops = StopStrings(options.stops);
-  if (const auto end = tokenizer.end_of_document()) how.ends.tokens.push_back(*end);
-  if (options.chat) {
-    how.chat =
-        Chat{ChatTemplate(chosen_chat_form(*options.chat, loaded.chat, tokenizer), tokenizer),
-             options.system};
-    how.ends.tokens.push_back(how.chat->form.reply_end());
-  }
-  return how;
+ContinuationOptions continuations(const GenerateOptions& options, const LoadedModel& loaded) {
+  std::optional<Chat> chat;
+  if (options.chat) chat = chosen_chat(*options.chat, options.system, loaded);
+  return continuation_options(options, loaded, std::move(chat));
+}
+
+/// Whether a text is printed while it is generated: if the options say so, by default on a
+/// terminal.
+bool streams(const GenerateOptions& options, const TextPrinter& printer) {
+  if (options.num_beams() > 1) return false;
+  return options.stream || (printer.is_watched() && !options.no_stream);
 }
 
 std::vector<int32_t> prompt_tokens(const GenerateOptions& options, const LoadedModel& loaded,
                                    const std::optional<Chat>& chat, const std::string& prompt) {
   const Tokenizer& tokenizer = *loaded.tokenizer;
   const ModelConfig& config = loaded.model->config();
-  if (options.ids) return encode_prompt_ids(config, tokenizer, prompt, "--ids");
-  require_tokenizer(tokenizer, "--prompt", loaded.path);
-  if (!chat) return encode_prompt(config, tokenizer, prompt, "--prompt");
-  return encode_chat_prompt(config, tokenizer, *chat, prompt, "--chat");
+  const std::string_view where = options.ids ? "--ids" : chat ? "--chat" : "--prompt";
+  if (!options.ids) require_tokenizer(tokenizer, "--prompt", loaded.path);
+  const std::vector<int32_t> tokens =
+      options.ids ? encode_prompt_ids(config, tokenizer, prompt, where)
+      : chat      ? encode_chat_prompt(config, tokenizer, *chat, prompt, where)
+                  : encode_prompt(config, tokenizer, prompt, where);
+  if (!options.truncate) require_fits(config, tokens, where, kTruncateAdvice);
+  return tokens;
 }
 
 /// Writes the targets or continuations for the texts of a file.
@@ -154,8 +113,7 @@ void generate_for_file(const GenerateOptions& options, const LoadedModel& loaded
       loaded, options.file, how,
       [&](const FilePredictionOptions& file) {
         if (!is_encoder_decoder) {
-          return continuation_prediction(config, tokenizer, continuation_options(options, loaded),
-                                         file);
+          return continuation_prediction(config, tokenizer, continuations(options, loaded), file);
         }
         require_tokenizer(tokenizer, "--input", loaded.path);
         return target_prediction(config, tokenizer, target_options(options, tokenizer), file);
@@ -170,9 +128,11 @@ void print_target(const GenerateOptions& options, const LoadedModel& loaded,
   require_tokenizer(tokenizer, "--prompt", loaded.path);
   const Sample sample =
       source_sample(loaded.model->config(), tokenizer, source, options.truncate, "--prompt");
-  Printer printer(options, world);
+  TextPrinter printer(world);
   OnToken on_token;
-  if (printer.streams()) on_token = [&](SampledText& text) { printer.add(text.text().take()); };
+  if (streams(options, printer)) {
+    on_token = [&](SampledText& text) { printer.add(text.text().take()); };
+  }
   const TargetOptions target = target_options(options, tokenizer);
   printer.add(
       generate_targets(*loaded.model, tokenizer, {&sample, 1}, target, 0, on_token)[0].text + "\n");
@@ -182,7 +142,7 @@ void print_target(const GenerateOptions& options, const LoadedModel& loaded,
 void print_continuation(const GenerateOptions& options, const LoadedModel& loaded,
                         const std::string& prompt, Communicator& world) {
   const Tokenizer& tokenizer = *loaded.tokenizer;
-  const ContinuationOptions how = continuation_options(options, loaded);
+  const ContinuationOptions how = continuations(options, loaded);
   const std::vector<int32_t> tokens = prompt_tokens(options, loaded, how.chat, prompt);
   const int64_t context = loaded.model->config().seq_length;
   if (std::ssize(tokens) > context && world.rank() == 0) {
@@ -201,17 +161,18 @@ void print_continuation(const GenerateOptions& options, const LoadedModel& loade
     return ids;
   };
 
-  Printer printer(options, world);
+  TextPrinter printer(world);
+  const bool streaming = streams(options, printer);
   const std::string shown = options.ids    ? fmt::format("{}", fmt::join(tokens, " "))
                             : options.chat ? ""
                                            : prompt;
   OnToken on_token;
-  if (printer.streams()) {
+  if (streaming) {
     printer.add(shown);
     on_token = [&](SampledText&) { printer.add(options.ids ? next_ids() : text.text().take()); };
   }
   continue_texts(*loaded.model, {&text, 1}, on_token);
-  if (!printer.streams()) printer.add(shown);
+  if (!streaming) printer.add(shown);
   printer.add((options.ids ? next_ids() : text.text().finish()) + "\n");
 }
 
@@ -246,9 +207,8 @@ void check_options(const GenerateOptions& options, const ModelConfig& model,
   require(!is_encoder_decoder || options.max_tokens != 0,
           "--max-tokens is 0, but an encoder-decoder writes at least one token: choose 1 or more");
   if (is_encoder_decoder) return;
-  const std::string_view option = options.beams ? "--beams" : options.truncate ? "--truncate" : "";
-  require(option.empty(),
-          "{} is for encoder-decoders, but this model continues a text: leave it out", option);
+  require(!options.beams,
+          "--beams is for encoder-decoders, but this model continues a text: leave it out");
   require_objective(model, Objective::causal_lm, options.checkpoint);
 }
 
@@ -288,29 +248,16 @@ void add_generate_command(CLI::App& app, int& exit_code) {
   add_ids_option(*command, options->prompt, "--prompt",
                  "; - reads them from standard input; prints ids");
   add_file_options(*command, options->file, "--prompt");
-  CLI::Option* const chat = add_choice(
+  CLI::Option* const chat = add_chat_option(
       *command, "--chat", options->chat,
-      {{"auto", ChatFormat::automatic},
-       {"chatml", ChatFormat::chatml},
-       {"plain", ChatFormat::plain}},
       "Read prompts as messages of a user, in this template (data.chat_template), and print the "
-      "assistant's replies");
+      "assistant's replies; tessera chat has conversations");
   chat->excludes("--ids");
   command
       ->add_option("--system", options->system, "With --chat: a system message before the prompt")
       ->type_name("TEXT")
       ->needs(chat);
-  command
-      ->add_option("--max-tokens", options->max_tokens,
-                   "Maximum number of tokens to generate (default: 200; of an encoder-decoder, as "
-                   "many as it supports)")
-      ->check(whole_number_from(0));
-  CLI::Option* const temperature =
-      command
-          ->add_option("--temperature", options->temperature,
-                       "Sampling temperature; 0 always takes the most likely token (default: 1, of "
-                       "an encoder-decoder 0)")
-          ->check(CLI::Number.description(""));
+  CLI::Option* const temperature = add_text_options(*command, *options);
   command
       ->add_option("--beams", options->beams,
                    "With an encoder-decoder: search with this many beams instead of sampling")
@@ -323,33 +270,9 @@ void add_generate_command(CLI::App& app, int& exit_code) {
       ->check(CLI::Number.description(""))
       ->capture_default_str()
       ->needs("--beams");
-  command
-      ->add_option("--stop", options->stops,
-                   "End a text where it contains this text, which is cut off; may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("TEXT");
   command->add_flag("--truncate", options->truncate,
-                    "With an encoder-decoder: truncate sources that are too long");
-  command
-      ->add_option(
-          "--repetition-penalty", options->sampling.repetition_penalty,
-          "Divides the logits of tokens that the text contains, or multiplies them if they "
-          "are negative; 1 is off")
-      ->check(CLI::Number.description(""))
-      ->capture_default_str();
-  command
-      ->add_option("--top-k", options->sampling.top_k,
-                   "Sample from the K most likely tokens; 0 means all")
-      ->check(whole_number_from(0))
-      ->capture_default_str();
-  command
-      ->add_option("--top-p", options->sampling.top_p,
-                   "Sample from the most likely tokens whose probabilities sum to P")
-      ->check(CLI::Number.description(""))
-      ->capture_default_str();
-  command->add_option("--seed", options->sampling.seed, "Seed of the sampling")
-      ->check(whole_number_from(0))
-      ->capture_default_str();
+                    "Leave out the beginning of a prompt that is too long, or the end of an "
+                    "encoder-decoder's source");
   CLI::Option* const stream = command->add_flag(
       "--stream", options->stream, "Print one text while it is generated (default: on a terminal)");
   command->add_flag("--no-stream", options->no_stream, "Print a text once it is complete")

@@ -49,6 +49,7 @@ int main(int argc, char** argv) {
   tessera::add_train_command(app, exit_code);
   tessera::add_eval_command(app, exit_code);
   tessera::add_generate_command(app, exit_code);
+  tessera::add_chat_command(app, exit_code);
   tessera::add_attention_command(app, exit_code);
   tessera::add_fill_mask_command(app, exit_code);
   tessera::add_embed_command(app, exit_code);

@@ -156,12 +156,25 @@ std::vector<int32_t> encode_chat_prompt(const ModelConfig& config, const Tokeniz
   std::vector<Message> messages;
   if (chat.system) messages.push_back({Role::system, *chat.system});
   messages.push_back({Role::user, message});
-  return checked(chat.form.prompt(messages, where), config, tokenizer, where);
+  return encode_messages(config, tokenizer, chat.form, messages, where);
+}
+
+std::vector<int32_t> encode_messages(const ModelConfig& config, const Tokenizer& tokenizer,
+                                     const ChatTemplate& form, std::span<const Message> messages,
+                                     std::string_view where) {
+  return checked(form.prompt(messages, where), config, tokenizer, where);
 }
 
 std::vector<int32_t> encode_prompt_ids(const ModelConfig& config, const Tokenizer& tokenizer,
                                        std::string_view ids, std::string_view where) {
   return checked(parse_ids(ids, config.vocab_size, where), config, tokenizer, where);
+}
+
+void require_fits(const ModelConfig& config, std::span<const int32_t> prompt,
+                  std::string_view where, std::string_view advice) {
+  require(std::ssize(prompt) <= config.seq_length,
+          "{}: the prompt has {} tokens, but the model sees {} at once (model.seq_length): {}",
+          where, prompt.size(), config.seq_length, advice);
 }
 
 void continue_texts(GenerationModel& model, std::span<SampledText> texts, const OnToken& on_token) {

@@ -31,9 +31,22 @@ std::vector<int32_t> encode_prompt(const ModelConfig& config, const Tokenizer& t
 std::vector<int32_t> encode_chat_prompt(const ModelConfig& config, const Tokenizer& tokenizer,
                                         const Chat& chat, std::string_view message,
                                         std::string_view where);
+/// Likewise for the messages of a conversation, of which the last one is the user's.
+std::vector<int32_t> encode_messages(const ModelConfig& config, const Tokenizer& tokenizer,
+                                     const ChatTemplate& form, std::span<const Message> messages,
+                                     std::string_view where);
 /// Likewise for ids in decimal; throws also for one that is not in the model's vocabulary.
 std::vector<int32_t> encode_prompt_ids(const ModelConfig& config, const Tokenizer& tokenizer,
                                        std::string_view ids, std::string_view where);
+
+/// Throws if a prompt is longer than what the model sees at once. The message starts with `where`
+/// and ends in `advice`: "shorten it".
+void require_fits(const ModelConfig& config, std::span<const int32_t> prompt,
+                  std::string_view where, std::string_view advice);
+
+/// The advice of commands that have --truncate.
+inline constexpr std::string_view kTruncateAdvice =
+    "shorten it, or use its end alone with --truncate";
 
 /// Continues texts, each until it is done(), with a model that continues texts. Calls `on_token`,
 /// if it is set, for each new token of a text. The first pass reads as many tokens of each prompt

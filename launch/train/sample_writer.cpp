@@ -49,6 +49,7 @@ SampleWriter::SampleWriter(const RunConfig& config, const Tokenizer* tokenizer,
     } else {
       tokens_.push_back(encode_prompt(config.model, tokenizer_, prompts_[i], where));
     }
+    if (!tokens_.empty()) require_fits(config.model, tokens_.back(), where, "shorten it");
   }
 }
 

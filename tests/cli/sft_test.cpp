@@ -160,6 +160,22 @@ TEST_F(CliSft, LearnsToReply) {
                       file("replies.tsv"), "--temperature", "0", "--chat", "auto"})));
   EXPECT_EQ(read_text(path("replies.tsv")),
             "generated_text\n" + answer(3) + "\n" + answer(11) + "\n");
+  for (const int ranks : {kAlone, 2}) {
+    Arguments command = {"sh", "-c", "exec \"$@\" <" + file("questions.txt"), "sh"};
+    const Arguments chat = tessera(ranks, {"chat", file("tuned"), "--temperature", "0"});
+    command.insert(command.end(), chat.begin(), chat.end());
+    const Outcome outcome = run(command);
+    expect_success(outcome);
+    EXPECT_EQ(outcome.output.find(answer(3) + "\n"), 0u) << outcome.output;
+    EXPECT_EQ(outcome.count("\n"), 2u) << "a reply for each message: " << outcome.output;
+    command.insert(command.end(), {"--system", std::string(90, 'x')});
+    expect_refused(run(command), {"chat: the message has ", "of which 24 are for the reply"});
+  }
+  expect_refused(
+      run(tessera(kAlone, {"generate", file("tuned"), "--prompt", std::string(97, 'a')})),
+      {"--prompt: the prompt has 97 tokens, but the model sees 96 at once", "--truncate"});
+  expect_success(run(tessera(kAlone, {"generate", file("tuned"), "--prompt", std::string(97, 'a'),
+                                      "--max-tokens", "1", "--truncate"})));
   expect_refused(
       run(tessera(kAlone, {"generate", file("tuned"), "--prompt", "a", "--chat", "chatml"})),
       {"data.chat_template is chatml", "<|im_start|>"});

@@ -1,0 +1,141 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/error.h"
+#include "launch/checkpoint/checkpoint.h"
+#include "launch/checkpoint/find.h"
+#include "launch/checkpoint/model_json.h"
+#include "launch/cli/commands.h"
+#include "launch/cli/support/command_line.h"
+#include "launch/cli/support/device_options.h"
+#include "launch/cli/support/loaded_model.h"
+#include "launch/cli/support/process.h"
+#include "launch/cli/support/text_options.h"
+#include "launch/cli/support/text_printer.h"
+#include "launch/data/datasets/line_reader.h"
+#include "launch/tools/generate/conversation.h"
+#include "models/architecture.h"
+#include "parallel/communicators/exchange.h"
+
+namespace tessera {
+namespace {
+
+struct ChatOptions : TextOptions {
+  std::string checkpoint;
+  bool ema = false;  ///< whether to use the averaged weights
+  std::optional<ChatFormat> format;
+  std::optional<std::string> system;
+  DeviceOptions devices;
+};
+
+/// The next line of the first rank's standard input that is not empty, on all ranks; nullopt at its
+/// end. Throws on all ranks or none. Collective.
+std::optional<std::string> next_message(TextPrinter& printer, Communicator& world) {
+  std::string found;  // with a character before it, so that the end differs from a line
+  all_or_none(world, [&] {
+    if (world.rank() != 0) return;
+    for (std::string line; found.empty();) {
+      if (printer.is_watched()) printer.add("> ");
+      if (!std::getline(std::cin, line)) break;
+      require(line.size() <= kMaxLineBytes,
+              "chat: the message has {} bytes, but a line has at most {}: shorten it", line.size(),
+              kMaxLineBytes);
+      if (line.find_first_not_of(" \t\r") != std::string::npos) found = "=" + line;
+    }
+  });
+  found = broadcast_string(world, found, 0);
+  if (found.empty()) return std::nullopt;
+  return found.substr(1);
+}
+
+void chat(const ChatOptions& options, Communicator& world) {
+  const auto path = resolve_checkpoint(options.checkpoint, world);
+  all_or_none(world, [&] {
+    const ModelConfig model = model_from_json(Checkpoint::open(path).manifest().model);
+    require(traits_of(model).source_length == 0,
+            "chat is for models that continue a text, but {} is an encoder-decoder: pass it a "
+            "source with tessera generate --prompt",
+            options.checkpoint);
+    require_objective(model, Objective::causal_lm, options.checkpoint);
+    SamplingOptions sampling = options.sampling;
+    sampling.temperature = options.temperature.value_or(1.0);
+    check(sampling);
+  });
+  const LoadedModel loaded = load_model(path.string(), options.ema, options.devices, world);
+  const Tokenizer& tokenizer = *loaded.tokenizer;
+  TextPrinter printer(world);
+  const bool is_watched =
+      !broadcast_string(world, printer.is_watched() ? "watched" : "", 0).empty();
+  std::optional<ContinuationOptions> how;
+  std::optional<Conversation> conversation;
+  all_alike(world, [&] {
+    require_tokenizer(tokenizer, "chat", loaded.path);
+    const ChatFormat format = options.format.value_or(ChatFormat::automatic);
+    how = continuation_options(options, loaded, chosen_chat(format, options.system, loaded));
+    conversation.emplace(loaded.model->config(), tokenizer, *how->chat, how->ends.max_tokens);
+  });
+
+  const auto note = [&](const std::string& text) {
+    if (world.rank() == 0) fmt::print(stderr, "{}\n", text);
+  };
+  const auto reply = [&](const std::string& message, int64_t number) {
+    const int64_t forgotten = conversation->forgotten();
+    std::vector<int32_t> tokens;
+    try {
+      tokens = conversation->ask(message);
+    } catch (const Error& error) {
+      if (!is_watched) throw;
+      return note(error.what());
+    }
+    if (const int64_t more = conversation->forgotten() - forgotten; more > 0) {
+      note(fmt::format("(forgotten: the {} and its reply; the model sees {} tokens)",
+                       more == 1 ? "oldest message" : fmt::format("{} oldest messages", more),
+                       loaded.model->config().seq_length));
+    }
+    SampledText text(how->sampling, tokenizer, how->ends, tokens, number, how->start());
+    std::string all;
+    const auto add = [&](std::string part) {
+      printer.add(part);
+      all += part;
+    };
+    continue_texts(*loaded.model, {&text, 1},
+                   [&](SampledText& changed) { add(changed.text().take()); });
+    add(text.text().finish());
+    printer.add(is_watched ? "\n\n" : "\n");
+    conversation->add_reply(std::move(all));
+  };
+  int64_t number = 0;
+  // All ranks see the same text and logits, so none fails alone.
+  while (const auto message = next_message(printer, world)) {
+    all_alike(world, [&] { reply(*message, number++); });
+  }
+  if (is_watched) printer.add("\n");
+}
+
+}  // namespace
+
+void add_chat_command(CLI::App& app, int& exit_code) {
+  const auto options = std::make_shared<ChatOptions>();
+  CLI::App* command = app.add_subcommand(
+      "chat", "Talk with a model that was trained on messages; each line is a message");
+  add_model_argument(*command, options->checkpoint, options->ema);
+  add_chat_option(*command, "--template", options->format,
+                  "What surrounds messages (data.chat_template); auto takes what the model was "
+                  "trained with (default: auto)");
+  command->add_option("--system", options->system, "A system message before the first one")
+      ->type_name("TEXT");
+  add_text_options(*command, *options);
+  add_device_options(*command, options->devices);
+  command->callback([command, options, &exit_code] {
+    exit_code = run_on_ranks(command_line_of(*command),
+                             [&](Communicator& world) { chat(*options, world); });
+  });
+}
+
+}  // namespace tessera
