@@ -401,6 +401,7 @@ void describe(Section& data, auto& field) {
         "256 bytes and a separator; `wordpiece:` is uncased BERT's, with its vocabulary file, "
         "`wordpiece-cased:` cased BERT's; `bpe:` is GPT-2's byte-level BPE, a folder with "
         "vocab.json and merges.txt; `huggingface:` is a tokenizer.json of either kind; "
+        "`tessera:` is that of a checkpoint or dataset; "
         "`sentencepiece:` is a SentencePiece model. Checkpoints include it. `none` is for data of "
         "ids without a tokenizer: `model.vocab_size` is then required, unless the model comes from "
         "a checkpoint.");

@@ -1,7 +1,6 @@
 #include "launch/tokenizers/huggingface_json.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <iterator>
 
 #include "core/error.h"
@@ -14,8 +13,6 @@
 
 namespace tessera {
 namespace {
-
-namespace fs = std::filesystem;
 
 /// Throws unless the post-processor only adds special tokens around texts and reports offsets.
 void check_post_processor(const Json& json, const std::string& where) {
@@ -87,6 +84,9 @@ std::string model_type(const HuggingFacePart& model) {
 }  // namespace
 
 std::unique_ptr<Tokenizer> huggingface_tokenizer(const Json& json, const std::string& source) {
+  require(!json.is_object() || !json.contains("kind"),
+          "{} is the tokenizer of a checkpoint or dataset of Tessera: name it tessera:{}", source,
+          source);
   HuggingFacePart file(json, source);
   file.must_be("version", {"1.0"});
   file.must_be("truncation", {nullptr});
@@ -104,8 +104,7 @@ std::unique_ptr<Tokenizer> huggingface_tokenizer(const Json& json, const std::st
 }
 
 std::unique_ptr<Tokenizer> read_huggingface_tokenizer(const std::string& path) {
-  const std::string file_path =
-      fs::is_directory(path) ? (fs::path(path) / "tokenizer.json").string() : path;
+  const std::string file_path = tokenizer_file_of(path);
   const MappedFile file = open_vocabulary_file(file_path, ',');
   return huggingface_tokenizer(parse_json(file.text(), file_path), file_path);
 }

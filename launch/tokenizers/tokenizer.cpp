@@ -6,6 +6,7 @@
 #include "launch/tokenizers/huggingface_json.h"
 #include "launch/tokenizers/id_tokenizer.h"
 #include "launch/tokenizers/sentencepiece/sentencepiece_tokenizer.h"
+#include "launch/tokenizers/text/vocabulary_file.h"
 #include "launch/tokenizers/tokenizer_spec.h"
 #include "launch/tokenizers/wordpiece/wordpiece_tokenizer.h"
 
@@ -15,6 +16,13 @@ namespace {
 std::unique_ptr<Tokenizer> wordpiece_from_json(const JsonObject& object, BertCasing casing) {
   if (object.has("strip_accents")) casing.strip_accents = object.flag("strip_accents");
   return std::make_unique<WordPieceTokenizer>(WordPieceVocabulary::from_json(object), casing);
+}
+
+/// Reads the file of a checkpoint or dataset, or that of a checkpoint's folder.
+std::unique_ptr<Tokenizer> read_own_tokenizer(const std::string& path) {
+  const std::string file_path = tokenizer_file_of(path);
+  const MappedFile file = open_vocabulary_file(file_path, ',');
+  return tokenizer_from_json(parse_json(file.text(), file_path), file_path);
 }
 
 }  // namespace
@@ -48,6 +56,8 @@ std::unique_ptr<Tokenizer> make_tokenizer(std::string_view text) {
       return SentencePieceTokenizer::read(spec.path);
     case TokenizerKind::huggingface:
       return read_huggingface_tokenizer(spec.path);
+    case TokenizerKind::tessera:
+      return read_own_tokenizer(spec.path);
     case TokenizerKind::none:
       fail("none is no tokenizer, but stands for data of ids: name the tokenizer here, {}",
            tokenizer_specs_allowed());
@@ -71,7 +81,8 @@ std::unique_ptr<Tokenizer> tokenizer_from_json(const Json& json, const std::stri
       return SentencePieceTokenizer::from_json(object);
     case TokenizerKind::none:
       return id_tokenizer_from_json(object);
-    case TokenizerKind::huggingface:  // its tokenizers are of the other kinds
+    case TokenizerKind::huggingface:  // their tokenizers are of the other kinds
+    case TokenizerKind::tessera:
       break;
   }
   fail("{}: there is no tokenizer {}", source, quote(kind));

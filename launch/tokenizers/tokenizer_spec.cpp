@@ -13,12 +13,13 @@ struct KindInfo {
   std::string_view file;  ///< what its path is; empty: no path
 };
 
-constexpr std::array<KindInfo, 7> kKinds = {{
+constexpr std::array<KindInfo, 8> kKinds = {{
     {TokenizerKind::byte, "byte", ""},
     {TokenizerKind::wordpiece, "wordpiece", "vocab.txt"},
     {TokenizerKind::wordpiece_cased, "wordpiece-cased", "vocab.txt"},
     {TokenizerKind::bpe, "bpe", "folder"},
     {TokenizerKind::huggingface, "huggingface", "tokenizer.json"},
+    {TokenizerKind::tessera, "tessera", "tokenizer.json"},
     {TokenizerKind::sentencepiece, "sentencepiece", "file.model"},
     {TokenizerKind::none, "none", ""},
 }};

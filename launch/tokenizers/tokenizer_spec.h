@@ -13,6 +13,7 @@ enum class TokenizerKind : uint8_t {
   bpe,              ///< GPT-2's byte-level BPE
   sentencepiece,    ///< a SentencePiece model
   huggingface,      ///< reads a tokenizer.json of one of these kinds
+  tessera,          ///< reads the tokenizer of a checkpoint or dataset
   none,             ///< data of ids, without a tokenizer (id_tokenizer.h)
 };
 

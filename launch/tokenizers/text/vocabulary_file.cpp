@@ -1,6 +1,7 @@
 #include "launch/tokenizers/text/vocabulary_file.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <string_view>
 
 #include "core/error.h"
@@ -18,6 +19,11 @@ MappedFile open_vocabulary_file(const std::string& path, char separator) {
           "{}: has {} {}, but a vocabulary has at most {}: is this one?", path, items,
           separator == '\n' ? "lines" : "commas", kMaxVocabularyItems);
   return file;
+}
+
+std::string tokenizer_file_of(const std::string& path) {
+  namespace fs = std::filesystem;
+  return fs::is_directory(path) ? (fs::path(path) / "tokenizer.json").string() : path;
 }
 
 }  // namespace tessera

@@ -19,4 +19,7 @@ inline constexpr size_t kMaxVocabularyItems = size_t{1} << 21;
 /// separators.
 MappedFile open_vocabulary_file(const std::string& path, char separator);
 
+/// The tokenizer.json in `path` if that is a folder, otherwise `path` itself.
+std::string tokenizer_file_of(const std::string& path);
+
 }  // namespace tessera

@@ -243,8 +243,8 @@ TEST(ConfigLoad, ReportsFoundAndAllowedValues) {
   const char* const truth = "true or false";
   const char* const tokenizers =
       "one of: byte, wordpiece:path/to/vocab.txt, wordpiece-cased:path/to/vocab.txt, "
-      "bpe:path/to/folder, huggingface:path/to/tokenizer.json, sentencepiece:path/to/file.model, "
-      "none";
+      "bpe:path/to/folder, huggingface:path/to/tokenizer.json, tessera:path/to/tokenizer.json, "
+      "sentencepiece:path/to/file.model, none";
   const char* const blend =
       "text, or a map of text to weights, each a number from 1.0e-9 to 1.0e+9";
   const char* const pair = "a list of two, each a number from 0.0 to below 1.0";

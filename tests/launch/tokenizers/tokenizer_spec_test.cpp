@@ -21,7 +21,7 @@ TEST(TokenizerSpec, ErrorsListChoices) {
             "there is no tokenizer \"vocab.txt\": choose one of: byte, "
             "wordpiece:path/to/vocab.txt, wordpiece-cased:path/to/vocab.txt, "
             "bpe:path/to/folder, huggingface:path/to/tokenizer.json, "
-            "sentencepiece:path/to/file.model, none");
+            "tessera:path/to/tokenizer.json, sentencepiece:path/to/file.model, none");
   for (const char* text : {"wordpiece", "wordpiece:"}) {
     EXPECT_TRUE(names_all(error_of([&] { parse_tokenizer_spec(text); }),
                           {"does not say which vocabulary: write wordpiece:path/to/vocab.txt"}));
@@ -41,6 +41,15 @@ TEST(MakeTokenizer, ReadsVocabulary) {
     const auto tokenizer = make_tokenizer(kind + ":" + (folder / "vocab.txt"));
     EXPECT_EQ(tokenizer->kind(), kind);
     EXPECT_EQ(tokenizer->vocab_size(), 3);
+  }
+  const auto cased = make_tokenizer("wordpiece-cased:" + (folder / "vocab.txt"));
+  write_file(folder / "tokenizer.json", cased->to_json().dump());
+  for (const std::string& path : {folder.path().string(), folder / "tokenizer.json"}) {
+    EXPECT_EQ(make_tokenizer("tessera:" + path)->to_json(), cased->to_json());
+    EXPECT_TRUE(names_all(error_of([&] { make_tokenizer("huggingface:" + path); }),
+                          {"is the tokenizer of a checkpoint or dataset of Tessera: name it "
+                           "tessera:" +
+                           (folder / "tokenizer.json")}));
   }
   EXPECT_TRUE(names_all(error_of([&] { make_tokenizer("wordpiece:" + (folder / "none")); }),
                         {folder / "none", "No such file"}));
