@@ -144,14 +144,6 @@ void print_continuation(const GenerateOptions& options, const LoadedModel& loade
   const Tokenizer& tokenizer = *loaded.tokenizer;
   const ContinuationOptions how = continuations(options, loaded);
   const std::vector<int32_t> tokens = prompt_tokens(options, loaded, how.chat, prompt);
-  const int64_t context = loaded.model->config().seq_length;
-  if (std::ssize(tokens) > context && world.rank() == 0) {
-    fmt::print(
-        stderr,
-        "warning: the prompt has {} tokens, but the model sees only {} (model.seq_length): it "
-        "reads the last ones\n",
-        tokens.size(), context);
-  }
   SampledText text(how.sampling, tokenizer, how.ends, tokens, 0, how.start());
   size_t num_ids = 0;
   const auto next_ids = [&] {

@@ -69,7 +69,6 @@ constexpr ForeignKey kForeignKeys[] = {
     {"model.lora_targets",
      {"target_modules", "lora_target_modules"},
      "patterns of names here, as in [\"*.attention.qkv\"]"},
-    {"", {"lora_dropout"}, "adapters have no dropout"},
 
     {"data.train",
      {"data_path", "train_data", "train_data_path", "dataset", "dataset_path", "train_file"}},

@@ -200,7 +200,7 @@ class SftSource final : public SampleSource {
     const SftExamples& all = *examples_;
     notes.push_back(fmt::format("{}: {} examples of {} tokens{}, of which the model learns {}",
                                 all.path(), grouped(all.size()), grouped(all.num_tokens()),
-                                format_ ? fmt::format(" in template {}", to_string(*format_)) : "",
+                                form_ ? fmt::format(" in template {}", form_->name) : "",
                                 grouped(all.num_targets())));
     if (all.num_truncated() > 0) {
       notes.push_back(fmt::format("{}: {} of {} examples were truncated to {} tokens", all.path(),

@@ -84,11 +84,11 @@ TEST_F(CliGenerate, AcceptsEmptyAndLongPrompts) {
   expect_success(run_train(kAlone, "run", {"train.steps=3"}));
   expect_success(run_generate(2, {"--prompt", "", "--max-tokens", "3"}));
   const std::string longer(100, 'a');  // longer than the context
-  const Outcome outcome = run_generate(2, {"--prompt", longer, "--max-tokens", "3"});
+  expect_refused(run_generate(2, {"--prompt", longer, "--max-tokens", "3"}),
+                 {"--prompt: the prompt has 100 tokens, but the model sees ", "--truncate"});
+  const Outcome outcome = run_generate(2, {"--prompt", longer, "--max-tokens", "3", "--truncate"});
   expect_success(outcome);
   EXPECT_EQ(outcome.count(longer), 1u);
-  EXPECT_EQ(outcome.count("warning: the prompt has 100 tokens, but the model sees only "), 1u)
-      << outcome.output;
   EXPECT_EQ(run_generate(kAlone, {"--prompt", "a", "--max-tokens", "0"}).output, "a\n");
 }
 
