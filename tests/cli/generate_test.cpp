@@ -94,7 +94,7 @@ TEST_F(CliGenerate, AcceptsEmptyAndLongPrompts) {
 
 TEST_F(CliGenerate, ReadsPromptFromStandardInput) {
   expect_success(run_train(kAlone, "run", {"train.steps=3"}));
-  const std::string prompt = "3 times\n\n4 times\n";
+  const std::string prompt = "3 * 5\n\n4 * 5\n";
   write_text(path("prompt.txt"), prompt);
   for (const int ranks : {kAlone, 2}) {
     const Outcome given = run_generate(ranks, {"--prompt", prompt, "--max-tokens", "9"});
@@ -196,9 +196,9 @@ TEST_F(CliGenerate, ContinuesPromptsOfAFile) {
                                             "9 times"};
   std::string lines;
   for (const std::string& prompt : prompts) lines += prompt + "\n";
-  const std::vector<Arguments> ways = {
-      {"--temperature", "0", "--max-tokens", "30"},
-      {"--seed", "4", "--max-tokens", "30", "--stop", "\n", "--repetition-penalty", "1.1"}};
+  const std::vector<Arguments> ways = {{"--temperature", "0", "--max-tokens", "30", "--truncate"},
+                                       {"--seed", "4", "--max-tokens", "30", "--stop", "\n",
+                                        "--repetition-penalty", "1.1", "--truncate"}};
   for (const Arguments& way : ways) {
     SCOPED_TRACE(way[0]);
     const std::vector<std::string> found = continuations(kAlone, lines, way);

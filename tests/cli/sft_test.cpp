@@ -166,8 +166,12 @@ TEST_F(CliSft, LearnsToReply) {
     command.insert(command.end(), chat.begin(), chat.end());
     const Outcome outcome = run(command);
     expect_success(outcome);
-    EXPECT_EQ(outcome.output.find(answer(3) + "\n"), 0u) << outcome.output;
-    EXPECT_EQ(outcome.count("\n"), 2u) << "a reply for each message: " << outcome.output;
+    // Two questions do not fit into the context.
+    const std::string note =
+        "(forgotten: the oldest message and its reply; the model sees 96 tokens)\n";
+    EXPECT_EQ(outcome.count(note), 1u) << outcome.output;
+    EXPECT_EQ(outcome.output.size(), (note + answer(3) + "\n" + answer(11) + "\n").size());
+    for (const int i : {3, 11}) EXPECT_EQ(outcome.count(answer(i) + "\n"), 1u) << outcome.output;
     command.insert(command.end(), {"--system", std::string(90, 'x')});
     expect_refused(run(command), {"chat: the message has ", "of which 24 are for the reply"});
   }

@@ -323,9 +323,14 @@ TEST_F(FilePredictions, ContinuationsAreInOrderAndDoNotDependOnTheBatch) {
     columns += prompt + '\n';
     objects += Json{{"prompt", prompt}}.dump() + '\n';
   }
-  const auto text = input("texts.txt", lines, PredictionFormat::jsonl);
-  const FilePredictionOptions same[] = {input("texts.tsv", columns, PredictionFormat::jsonl),
-                                        input("texts.jsonl", objects, PredictionFormat::jsonl)};
+  const auto prompts_in = [&](const char* name, const std::string& content) {
+    FilePredictionOptions file = input(name, content, PredictionFormat::jsonl);
+    file.truncate = true;
+    return file;
+  };
+  const auto text = prompts_in("texts.txt", lines);
+  const FilePredictionOptions same[] = {prompts_in("texts.tsv", columns),
+                                        prompts_in("texts.jsonl", objects)};
   for (const ContinuationOptions& how : {greedy, sampled}) {
     const auto predict_for = [&](const FilePredictionOptions& file, int tensor, int64_t rows) {
       return predict(checkpoint, tensor, rows, [&](const ModelConfig& model) {
@@ -340,8 +345,7 @@ TEST_F(FilePredictions, ContinuationsAreInOrderAndDoNotDependOnTheBatch) {
     }
     for (const FilePredictionOptions& file : same) EXPECT_EQ(predict_for(file, 1, 8), whole);
     // Other prompts change nothing.
-    const auto first =
-        input("first.txt", prompts[0] + '\n' + prompts[1] + '\n', PredictionFormat::jsonl);
+    const auto first = prompts_in("first.txt", prompts[0] + '\n' + prompts[1] + '\n');
     EXPECT_EQ(predict_for(first, 1, 2), std::vector(whole.begin(), whole.begin() + 2));
 
     auto table = text;
@@ -381,6 +385,11 @@ TEST_F(FilePredictions, RefusesPromptsByLine) {
       {gpt, *tokenizer, "p.tsv", "source\nw0\n", {"p.tsv:1", "\"source\"", "prompt"}},
       {gpt, ids, "p.txt", "1 2\n3 53\n", {"p.txt:2: word 2 is \"53\"", "0 to 52"}},
       {prefix, *tokenizer, "p.txt", "w0 w3 w6\nw0\n", {"p.txt:2", "has 1 tokens", "at least 3"}},
+      {gpt,
+       *tokenizer,
+       "p.txt",
+       "w0 w0 w0 w0 w0 w0 w0 w0 w0 w0 w0 w0 w0 w0 w0 w0 w0\n",
+       {"p.txt:1: the prompt has 17 tokens, but the model sees 16", "--truncate"}},
       {gpt, *tokenizer, "p.csv", "w0\n", {"p.csv", ".jsonl or .tsv"}},
   };
   for (const auto& [model, with, name, text, facts] : cases) {
