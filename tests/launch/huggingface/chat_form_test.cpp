@@ -265,6 +265,11 @@ TEST_F(ImportedChat, IsKeptWithoutPython) {
   ::setenv("PATH", "/nonexistent", 1);
   settings_["chat_template"] = jinja_;
   const ImportReport report = import(settings_, "run");
+  // A template that an export wrote says all of itself.
+  settings_["chat_template"] = plain_form().jinja;
+  const ImportReport plain = import(settings_, "plain");
+  EXPECT_THAT(plain.notes, testing::IsEmpty());
+  EXPECT_EQ(checkpoint_chat(Checkpoint::open(plain.checkpoint))->name, "plain");
   ::setenv("PATH", path.c_str(), 1);
   ASSERT_EQ(report.notes.size(), 1u);
   EXPECT_THAT(report.notes[0],

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "launch/data/datasets/chat_template.h"
 #include "launch/huggingface/import/chat/jinja_renderer.h"
+#include "launch/huggingface/tokenizer_files.h"
 #include "launch/support/files/mapped_file.h"
 
 namespace tessera {
@@ -58,10 +59,11 @@ std::optional<ChatForm> own_form(const std::string& jinja,
                                  const std::map<std::string, std::string>& tokens,
                                  const Tokenizer& tokenizer) {
   if (jinja == chatml_form().jinja) return chatml_form();
-  const std::optional<int32_t> end = tokenizer.end_of_document();
+  if (jinja != plain_form().jinja || tokenizer.kind() == "sentencepiece") return std::nullopt;
+  const Json end = vocabulary_of(tokenizer).token(tokenizer.end_of_document());
   const auto named = tokens.find("eos_token");
-  const bool is_end = end && named != tokens.end() && named->second == tokenizer.token_text(*end);
-  return jinja == plain_form().jinja && is_end ? std::optional(plain_form()) : std::nullopt;
+  const bool is_end = named != tokens.end() && end == Json(named->second);
+  return is_end ? std::optional(plain_form()) : std::nullopt;
 }
 
 }  // namespace
