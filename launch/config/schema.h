@@ -294,8 +294,7 @@ void describe(Section& model, auto& field) {
   field(by_kind("scaled_logits"), model.scaled_logits, TrueOrFalse{},
         "Whether the hidden states are divided by sqrt(`hidden_size`), or that of µP's base model, "
         "before the output head, as in T5 v1.0, whose head is the token embedding. T5 v1.1 has "
-        "`false`, and "
-        "`tie_embeddings: false`.");
+        "`false`, and `tie_embeddings: false`.");
   field("token_types", model.token_types, IntegerIn{0, 1000},
         "Rows of the token type embedding, which distinguishes the two parts of a pair: 2 in BERT, "
         "0 for none. Only for " +
