@@ -6,6 +6,7 @@
 #include "core/ops/activation.h"
 #include "core/ops/adamw.h"
 #include "core/ops/attention.h"
+#include "core/ops/block_codes.h"
 #include "core/ops/clip.h"
 #include "core/ops/dropout.h"
 #include "core/ops/lion.h"

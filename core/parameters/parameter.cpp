@@ -7,6 +7,7 @@
 
 #include "core/checked.h"
 #include "core/error.h"
+#include "core/ops/block_codes.h"
 #include "core/ops/elementwise.h"
 #include "core/random.h"
 #include "core/threads/parallel_for.h"
@@ -49,6 +50,8 @@ void write_initial(const Parameter& parameter, uint64_t seed, int64_t first, con
     });
   });
 }
+
+constexpr int64_t kAlignedFloats = kAlignment / sizeof(float);
 
 /// The part of a flat tensor, from `offset`, that is this parameter.
 Tensor view_of(const Tensor& flat, int64_t offset, const Parameter& parameter) {
@@ -141,8 +144,8 @@ void ParameterStore::keep_average() {
 
 void ParameterStore::store_moments_in(DType dtype) {
   require(!allocated_, "the dtype of a store's moments is chosen before it is allocated");
-  require(dtype == DType::f32 || dtype == DType::bf16, "moments are fp32 or bf16, not {}",
-          to_string(dtype));
+  require(dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::u8,
+          "moments are fp32, bf16 or uint8, not {}", to_string(dtype));
   moment_dtype_ = dtype;
 }
 
@@ -208,6 +211,63 @@ void ParameterStore::allocate(Device device, DType precision, StoreFor purpose,
     if (!parameter.frozen) parameter.value = view_of(flat_values(), parameter.offset, parameter);
     if (training) place_training_state(parameter);
   }
+  if (training && moment_dtype_ == DType::u8) {
+    allocate_beside_codes();
+    place_beside_codes();
+  }
+}
+
+bool ParameterStore::has_codes(const Parameter& parameter) const {
+  return moment_dtype_ == DType::u8 && !parameter.frozen &&
+         parameter.global_shape.numel() >= kFewestCodes;
+}
+
+// As much as any rank needs, so that all need the same memory.
+void ParameterStore::allocate_beside_codes() {
+  int64_t scales = 0, small = 0;
+  for (const Parameter& parameter : parameters_) {
+    if (parameter.frozen) continue;
+    const int64_t moments = parameter.second_moment ? 2 : 1;
+    if (has_codes(parameter)) {
+      scales += moments;  // a block that is not full
+    } else {
+      small += moments * round_up(parameter.slot_size, kAlignedFloats);
+    }
+  }
+  const auto codes = static_cast<int64_t>(exp_avg_.bytes() + exp_avg_sq_.bytes());
+  scales += codes / kCodeBlock;
+  code_scales_ = Buffer(static_cast<size_t>(scales) * sizeof(float), device_);
+  small_moments_ = Buffer(static_cast<size_t>(small) * sizeof(float), device_);
+}
+
+void ParameterStore::place_beside_codes() {
+  const auto all_of = [](const Buffer& buffer) {
+    return buffer.tensor({static_cast<int64_t>(buffer.bytes() / sizeof(float))}, DType::f32);
+  };
+  const Tensor scales = all_of(code_scales_), small = all_of(small_moments_);
+  int64_t scale = 0, begin = 0;
+  for (Parameter& parameter : parameters_) {
+    if (parameter.frozen) continue;
+    OptimizerShard& own = parameter.optimizer_shard;
+    const auto next_scales = [&] {
+      const int64_t first = scale;
+      scale += ceil_div(own.elements.size(), kCodeBlock);
+      return scales.slice(first, scale);
+    };
+    const auto next_moment = [&](Tensor& part, Tensor& whole) {
+      const Tensor slot = small.slice(begin, begin + parameter.local_shape.numel());
+      begin += round_up(parameter.slot_size, kAlignedFloats);
+      part = slot.slice(own.elements.begin, own.elements.end);
+      if (!layout_.sharding().sharded()) whole = slot.view(parameter.local_shape);
+    };
+    if (has_codes(parameter)) {
+      own.exp_avg_scales = next_scales();
+      if (parameter.second_moment) own.exp_avg_sq_scales = next_scales();
+    } else {
+      next_moment(own.exp_avg, parameter.exp_avg);
+      if (parameter.second_moment) next_moment(own.exp_avg_sq, parameter.exp_avg_sq);
+    }
+  }
 }
 
 // Returns the number of elements in the shards that have most, so that all ranks need the same
@@ -262,7 +322,7 @@ void ParameterStore::place_training_state(Parameter& parameter) const {
     if (precision_ == DType::f32) parameter.master = parameter.value;
     if (!layout_.sharding().sharded()) {
       parameter.master = view_of(flat_masters(), begin, parameter);
-      parameter.exp_avg = view_of(flat_exp_avg(), begin, parameter);
+      parameter.exp_avg = view_of(exp_avg_.tensor({flat_size()}, moment_dtype_), begin, parameter);
       if (parameter.second_moment) {
         const int64_t size = parameter.local_shape.numel();
         parameter.exp_avg_sq = second_moments_of({begin, begin + size}).view(parameter.local_shape);
@@ -307,7 +367,7 @@ OptimizerShard ParameterStore::shard_of(size_t bucket, Range elements) const {
   const auto piece = [&](const Buffer& buffer, DType dtype) {
     return buffer.tensor({layout_.shard_size()}, dtype).slice(state.begin, state.end);
   };
-  OptimizerShard shard{elements, flat(flat_values()), flat(flat_grads()), {}, {}, {}, {}};
+  OptimizerShard shard{elements, flat(flat_values()), flat(flat_grads()), {}, {}, {}, {}, {}, {}};
   shard.master = precision_ == DType::f32 ? shard.value : piece(masters_, DType::f32);
   shard.exp_avg = piece(exp_avg_, moment_dtype_);
   shard.exp_avg_sq = second_moments_of(elements);
@@ -405,6 +465,7 @@ Tensor ParameterStore::flat_exp_avg_sq() const {
 }
 
 Tensor ParameterStore::whole_state(const Buffer& buffer, DType dtype, const char* what) const {
+  require(dtype != DType::u8, "{} is not whole: it is of 8-bit codes", what);
   require(!layout_.sharding().sharded(),
           "{} of a parameter store with {} optimizer shards are not whole on any rank", what,
           layout_.sharding().num_shards);

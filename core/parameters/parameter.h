@@ -92,7 +92,10 @@ struct OptimizerShard {
   Tensor master;      ///< fp32; `value` itself where precision is fp32
   Tensor exp_avg;     ///< moment_dtype()
   Tensor exp_avg_sq;  ///< moment_dtype(); undefined unless the parameters of all elements have one
-  Tensor ema;         ///< fp32: the average of `master`; undefined unless the store keeps one
+  /// Of a parameter with 8-bit moments (core/ops/block_codes.h), whose blocks are counted from the
+  /// first of these elements; otherwise undefined.
+  Tensor exp_avg_scales, exp_avg_sq_scales;
+  Tensor ema;  ///< fp32: the average of `master`; undefined unless the store keeps one
 };
 
 /// A named view into the flat buffers of a ParameterStore.
@@ -190,8 +193,12 @@ class ParameterStore {
   /// Keeps an average of the trained weights, too. Call it before allocate() for training.
   void keep_average();
 
-  /// The dtype of the moments, fp32 or bf16. Call it before allocate() for training.
+  /// The dtype of the moments: fp32, bf16, or uint8 for codes (core/ops/block_codes.h). The moments
+  /// of parameters with fewer than kFewestCodes elements are then fp32. Call it before allocate()
+  /// for training.
   void store_moments_in(DType dtype);
+  /// As in bitsandbytes: they take little memory, and norms and biases are sensitive.
+  static constexpr int64_t kFewestCodes = 4096;
 
   /// Allocates zeroed buffers. Throws if two parameters share a name, or if all are frozen.
   void allocate(Device device, DType precision, StoreFor purpose,
@@ -228,8 +235,8 @@ class ParameterStore {
       const std::function<int(const Parameter&)>& property) const;
   Tensor flat_values() const { return values_.tensor({flat_size()}, precision_); }
   Tensor flat_grads() const { return grads_.tensor({flat_size()}, DType::f32); }
-  /// These throw if there are several optimizer shards. That of the second moments also throws if
-  /// a parameter has none.
+  /// These throw if there are several optimizer shards, and those of the moments if these are
+  /// 8-bit. That of the second moments also throws if a parameter has none.
   Tensor flat_masters() const;
   Tensor flat_exp_avg() const;
   Tensor flat_exp_avg_sq() const;
@@ -241,7 +248,9 @@ class ParameterStore {
   size_t value_bytes() const { return values_.bytes() + frozen_values_.bytes(); }
   size_t grad_bytes() const { return grads_.bytes(); }
   size_t master_bytes() const { return masters_.bytes(); }
-  size_t moment_bytes() const { return exp_avg_.bytes() + exp_avg_sq_.bytes(); }
+  size_t moment_bytes() const {
+    return exp_avg_.bytes() + exp_avg_sq_.bytes() + code_scales_.bytes() + small_moments_.bytes();
+  }
   size_t average_bytes() const { return ema_.bytes(); }
   size_t frozen_master_bytes() const { return frozen_masters_.bytes(); }  ///< in host memory
 
@@ -261,6 +270,9 @@ class ParameterStore {
   void allocate_constants();
   void allocate_frozen();
   void place_training_state(Parameter& parameter) const;
+  bool has_codes(const Parameter& parameter) const;
+  void allocate_beside_codes();
+  void place_beside_codes();
   int64_t place_second_moments();
   Tensor second_moments_of(Range elements) const;
 
@@ -271,6 +283,7 @@ class ParameterStore {
   Device device_;
   bool allocated_ = false, keeps_average_ = false;
   Buffer values_, grads_, masters_, exp_avg_, exp_avg_sq_, ema_;
+  Buffer code_scales_, small_moments_;  // of 8-bit moments, and of parameters with fp32 beside them
   std::vector<StoredRange> second_moments_;  // those of this rank's shards, in order
   Buffer frozen_values_, frozen_masters_;
 };

@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <memory>
 #include <set>
 #include <utility>
 
+#include "core/checked.h"
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/ops/block_codes.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/reduce.h"
 #include "parallel/layers/low_rank_adapter.h"
@@ -52,6 +55,21 @@ void copy_rounded(const Tensor& whole, const Tensor& values) {
   copy(rounded.tensor, values);
 }
 
+/// Decodes elements of 8-bit moments, which may be on a GPU, to fp32 in host memory, as a part of
+/// `scratch`.
+Tensor decoded_moments(const Tensor& codes, const Tensor& scales, CodeMap map, Range elements,
+                       OwnedTensor& scratch) {
+  const Range blocks = {elements.begin / kCodeBlock, ceil_div(elements.end, kCodeBlock)};
+  const int64_t begin = blocks.begin * kCodeBlock;
+  const int64_t end = std::min(codes.numel(), blocks.end * kCodeBlock);
+  const OwnedTensor host_codes({end - begin}, DType::u8), host_scales({blocks.size()}, DType::f32);
+  copy(codes.slice(begin, end), host_codes.tensor);
+  copy(scales.slice(blocks.begin, blocks.end), host_scales.tensor);
+  scratch = OwnedTensor({end - begin}, DType::f32);
+  dequantize_blocks(host_codes.tensor, host_scales.tensor, map, scratch.tensor);
+  return scratch.tensor.slice(elements.begin - begin, elements.end - begin);
+}
+
 /// Reads a box of a moment in the dtype of `piece`. Numbers that bf16 does not represent are
 /// rounded to nearest.
 void read_moment(Checkpoint& checkpoint, const std::string& name, const Shape& global_shape,
@@ -62,6 +80,23 @@ void read_moment(Checkpoint& checkpoint, const std::string& name, const Shape& g
   const OwnedTensor whole(piece.shape(), DType::f32);
   checkpoint.read_box(name, global_shape, box, whole.tensor);
   copy_rounded(whole.tensor, piece);
+}
+
+/// Reads this rank's part of a moment, and encodes it if it is 8-bit.
+void load_moment(Checkpoint& checkpoint, const Parameter& parameter, const std::string& name,
+                 const Tensor& moment, const Tensor& scales, CodeMap map) {
+  const auto read = [&](const Tensor& run) {
+    for_each_owned_box(parameter, run, [&](const Box& box, const Tensor& piece) {
+      read_moment(checkpoint, name, parameter.global_shape, box, piece);
+    });
+  };
+  if (!scales.defined()) return read(moment);
+  const OwnedTensor run(moment.shape(), DType::f32), codes(moment.shape(), DType::u8),
+      host_scales(scales.shape(), DType::f32);
+  read(run.tensor);
+  quantize_blocks(run.tensor, map, codes.tensor, host_scales.tensor);
+  copy(codes.tensor, moment);
+  copy(host_scales.tensor, scales);
 }
 
 /// Each owner rounds all values itself and keeps its part of the masters.
@@ -132,6 +167,7 @@ std::vector<std::string> unused_weights(const Checkpoint& checkpoint,
 
 std::vector<LocalTensor> local_tensors(const ParameterStore& store) {
   std::vector<LocalTensor> tensors;
+  const auto scratch = std::make_shared<OwnedTensor>();
   for (const Parameter& parameter : store.parameters()) {
     const auto hold = [&](const std::string& name, const char* kind, const Box& box,
                           const Tensor& piece) {
@@ -148,12 +184,27 @@ std::vector<LocalTensor> local_tensors(const ParameterStore& store) {
     } else {
       hold_owned(parameter.name, kModelKind, parameter.optimizer_shard.master);
     }
-    hold_owned(parameter.name + kExpAvg, kOptimizerKind, parameter.optimizer_shard.exp_avg);
+    const auto hold_moment = [&](const std::string& name, const Tensor& moment,
+                                 const Tensor& scales, CodeMap map) {
+      if (!scales.defined()) return hold_owned(name, kOptimizerKind, moment);
+      int64_t begin = 0;
+      const Tensor meta(nullptr, moment.shape(), DType::f32, kMeta);
+      for_each_owned_box(parameter, meta, [&](const Box& box, const Tensor& piece) {
+        const Range part = {begin, begin + piece.numel()};
+        begin = part.end;
+        tensors.push_back(
+            {name, kOptimizerKind, parameter.global_shape, box, piece, [=] {
+               return decoded_moments(moment, scales, map, part, *scratch).view(piece.shape());
+             }});
+      });
+    };
+    const OptimizerShard& own = parameter.optimizer_shard;
+    hold_moment(parameter.name + kExpAvg, own.exp_avg, own.exp_avg_scales, CodeMap::signed_numbers);
     if (parameter.second_moment) {
-      hold_owned(parameter.name + kExpAvgSq, kOptimizerKind, parameter.optimizer_shard.exp_avg_sq);
+      hold_moment(parameter.name + kExpAvgSq, own.exp_avg_sq, own.exp_avg_sq_scales,
+                  CodeMap::unsigned_numbers);
     }
-    if (!store.has_average()) continue;
-    hold_owned(parameter.name + kEmaSuffix, kOptimizerKind, parameter.optimizer_shard.ema);
+    if (store.has_average()) hold_owned(parameter.name + kEmaSuffix, kOptimizerKind, own.ema);
   }
   return tensors;
 }
@@ -212,6 +263,10 @@ bool has_optimizer_state(const Checkpoint& checkpoint, const std::string& parame
   return checkpoint.has(parameter + kExpAvg);
 }
 
+std::string_view moment_dtype_name(DType dtype) {
+  return dtype == DType::u8 ? "int8" : to_string(dtype);
+}
+
 bool has_weights_alone(const Checkpoint& checkpoint) {
   const auto& tensors = checkpoint.manifest().tensors;
   return std::none_of(tensors.begin(), tensors.end(),
@@ -224,8 +279,13 @@ void load_training_state(Checkpoint& checkpoint, ParameterStore& store) {
   const bool has_state = !has_weights_alone(checkpoint);
   if (!has_state && checkpoint.manifest().step == 0) {
     for (Parameter& parameter : store.parameters()) {
-      fill(parameter.optimizer_shard.exp_avg, 0.0);
-      if (parameter.second_moment) fill(parameter.optimizer_shard.exp_avg_sq, 0.0);
+      const OptimizerShard& own = parameter.optimizer_shard;
+      fill(own.exp_avg, 0.0);
+      if (parameter.second_moment) fill(own.exp_avg_sq, 0.0);
+      // With a scale of 0, all codes mean 0.
+      for (const Tensor& scales : {own.exp_avg_scales, own.exp_avg_sq_scales}) {
+        if (scales.defined()) fill(scales, 0.0);
+      }
     }
     return;
   }
@@ -235,14 +295,12 @@ void load_training_state(Checkpoint& checkpoint, ParameterStore& store) {
             "the checkpoint {} has no optimizer state of {}, which was frozen: keep the same "
             "parameters frozen, or start a new run from it with checkpoint.from",
             checkpoint.path().string(), parameter.name);
-    const auto load = [&](const std::string& name, const Tensor& run) {
-      for_each_owned_box(parameter, run, [&](const Box& box, const Tensor& piece) {
-        read_moment(checkpoint, name, parameter.global_shape, box, piece);
-      });
-    };
-    load(parameter.name + kExpAvg, parameter.optimizer_shard.exp_avg);
+    const OptimizerShard& own = parameter.optimizer_shard;
+    load_moment(checkpoint, parameter, parameter.name + kExpAvg, own.exp_avg, own.exp_avg_scales,
+                CodeMap::signed_numbers);
     if (!parameter.second_moment) continue;
-    load(parameter.name + kExpAvgSq, parameter.optimizer_shard.exp_avg_sq);
+    load_moment(checkpoint, parameter, parameter.name + kExpAvgSq, own.exp_avg_sq,
+                own.exp_avg_sq_scales, CodeMap::unsigned_numbers);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/parameters/parameter.h"
@@ -11,9 +12,9 @@
 namespace tessera {
 
 /// The tensors of a store that a checkpoint stores, as views: the weights in fp32 (the masters)
-/// under the parameters' names, the moments, in their dtype, as "<name>/exp_avg" and, where the
-/// optimizer keeps a second one, "<name>/exp_avg_sq", and the average, if there is one, as
-/// "<name>/ema". If several owners share them, only this rank's part.
+/// under the parameters' names, the moments, in their dtype or, if they are 8-bit, in fp32, as
+/// "<name>/exp_avg" and, where the optimizer keeps a second one, "<name>/exp_avg_sq", and the
+/// average, if there is one, as "<name>/ema". If several owners share them, only this rank's part.
 std::vector<LocalTensor> local_tensors(const ParameterStore& store);
 
 /// The name of a parameter with a NaN or infinite weight among those this rank updates; nullopt if
@@ -35,13 +36,15 @@ bool has_optimizer_state(const Checkpoint& checkpoint, const std::string& parame
 /// The key in a checkpoint's extra data of the dtype that the moments had in the run, which is fp32
 /// where it is missing.
 inline constexpr const char* kMomentDTypeKey = "moment_dtype";
+/// Its value, as of optimizer.moment_dtype: "fp32", "bf16", or "int8" for 8-bit codes.
+std::string_view moment_dtype_name(DType dtype);
 
 /// Whether a checkpoint has no optimizer state, as after an import.
 bool has_weights_alone(const Checkpoint& checkpoint);
 
 /// Loads weights, moments and the average. The moments' dtype may differ from the stored one: fp32
-/// is rounded to nearest bf16. At step 0 the moments are zero, so a checkpoint of that step may
-/// lack them. If it has no average, the store's begins with the weights.
+/// is rounded to nearest bf16, or encoded. At step 0 the moments are zero, so a checkpoint of that
+/// step may lack them. If it has no average, the store's begins with the weights.
 void load_training_state(Checkpoint& checkpoint, ParameterStore& store);
 
 }  // namespace tessera

@@ -132,7 +132,7 @@ struct OptimizerSection {  // NOLINT(clang-analyzer-optin.performance.Padding): 
   double grad_clip = 1.0;            ///< global norm; 0 is off
   bool stochastic_rounding = false;  ///< of bf16 values
   double ema_decay = 0.0;            ///< of the average of the weights; 0 is none
-  DType moment_dtype = DType::f32;   ///< f32 or bf16
+  DType moment_dtype = DType::f32;   ///< f32, bf16, or u8 for 8-bit codes
   /// Patterns of parameters' names (core/name_pattern.h) and factors of their learning rate; the
   /// last one that matches counts.
   std::vector<std::pair<std::string, double>> lr_scales;

@@ -670,11 +670,13 @@ void describe(Section& optimizer, auto& field) {
         "it, and commands that use a model, as `tessera export`, read it with `--ema`. Takes 4 "
         "bytes per trained parameter, sharded by `parallel.zero: 1`. 0 keeps none.");
   field("moment_dtype", optimizer.moment_dtype,
-        OneOf<DType>{{{"fp32", DType::f32}, {"bf16", DType::bf16}}},
+        OneOf<DType>{{{"fp32", DType::f32}, {"bf16", DType::bf16}, {"int8", DType::u8}}},
         "Precision in which the optimizer's moments are stored; a step computes in fp32. `bf16` "
         "halves their memory, from 8 to 4 bytes per parameter with `adamw`. It is rounded "
         "stochastically, with bits that depend on `run.seed`, the step, the weight and the moment, "
-        "not on the layout. A run may resume with another one; its moments are converted.");
+        "not on the layout. `int8` needs about 2 bytes: a code of 8 bits for each number and an "
+        "fp32 scale for 256 of them (Dettmers et al., 2022); parameters with fewer than 4096 "
+        "elements stay in fp32. A run may resume with another one; its moments are converted.");
   field("lr_scales", optimizer.lr_scales, PatternNumbers{{0.0, 1e6}},
         "Factors of the learning rate of some parameters, by patterns of their names, as in "
         "`{\"embedding.*\": 0.1, \"classifier.*\": 10}`. `*` stands for any text; of several "

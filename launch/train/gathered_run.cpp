@@ -11,6 +11,7 @@
 #include "core/deterministic.h"
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/ops/block_codes.h"
 #include "core/ops/elementwise.h"
 #include "core/parameters/shard_runs.h"
 #include "launch/checkpoint/find.h"
@@ -48,6 +49,12 @@ LocalValues masters(const Parameter& p) {
   return local_values(p, p.master, p.optimizer_shard.master);
 }
 LocalValues moments(const Parameter& p) {
+  const OptimizerShard& own = p.optimizer_shard;
+  if (own.exp_avg_scales.defined()) {
+    OwnedTensor decoded(own.exp_avg.shape(), DType::f32, own.exp_avg.device());
+    dequantize_blocks(own.exp_avg, own.exp_avg_scales, CodeMap::signed_numbers, decoded.tensor);
+    return {own.elements, decoded.tensor, std::move(decoded.buffer)};
+  }
   return local_values(p, p.exp_avg, p.optimizer_shard.exp_avg);
 }
 LocalValues averages(const Parameter& p) {

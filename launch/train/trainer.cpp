@@ -409,7 +409,7 @@ SaveRequest Trainer::save_request(const SaveObserver& observer) {
                    {"train_samples", batches_.num_train_samples()},
                    {kTrainPartsKey, train_parts_json(train_parts_)},
                    {kOptimizerKey, to_string(config_.optimizer.name)},
-                   {kMomentDTypeKey, to_string(config_.optimizer.moment_dtype)},
+                   {kMomentDTypeKey, moment_dtype_name(config_.optimizer.moment_dtype)},
                    {kTokensKey, tokens_}};
   const ClipState clip = train_step_->clip_state();
   if (config_.train.max_skipped_steps > 0) request.extra[kSkippedKey] = clip.skipped_steps;

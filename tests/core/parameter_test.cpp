@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
+#include "core/checked.h"
+#include "core/ops/block_codes.h"
 #include "core/ops/elementwise.h"
 #include "core/random.h"
 #include "tests/support/expect_error.h"
@@ -247,6 +250,55 @@ void declare_many(ParameterStore& store) {
   store.declare({"ones", {130}, {}, Init::ones()});
   store.declare({"empty", {9, 5}, {0, {9, 9}}, Init::normal(1.0f), true, 4});
   store.declare({"zeros", {70}, {}, Init::zeros()});
+}
+
+TEST(ParameterStore, EightBitMomentsHaveScales) {
+  for (const int shards : {1, 3}) {
+    for (int shard = 0; shard < shards; ++shard) {
+      ParameterStore store;
+      store.declare({"large", {70, 100}, {}, Init::zeros()});
+      store.declare({"small", {4095}, {}, Init::zeros()});
+      store.declare({"matrix", {64, 64}, {}, Init::zeros()});
+      store.omit_second_moments([](const Parameter& p) { return p.name == "matrix"; });
+      store.store_moments_in(DType::u8);
+      store.allocate(kCpu, DType::bf16, StoreFor::training, {shards, shard, 2000});
+      // Two codes per number, or one of the matrix, and a scale for 256; fp32 of what is small.
+      const double ideal = (2.0 * 7000 + 4096) * (1.0 + 4.0 / 256) / shards + 8.0 * 4095;
+      EXPECT_GE(static_cast<double>(store.moment_bytes()), ideal);
+      EXPECT_LE(static_cast<double>(store.moment_bytes()), ideal + 2.0 * 4096 / shards + 1024);
+      std::set<const void*> places;
+      for (const Parameter& parameter : store.parameters()) {
+        const OptimizerShard& own = parameter.optimizer_shard;
+        const bool small = parameter.name == "small", has_second = parameter.name != "matrix";
+        EXPECT_EQ(own.exp_avg.dtype(), small ? DType::f32 : DType::u8);
+        EXPECT_EQ(own.exp_avg.numel(), own.elements.size());
+        EXPECT_EQ(own.exp_avg_scales.defined(), !small);
+        EXPECT_EQ(own.exp_avg_sq.defined(), has_second);
+        EXPECT_EQ(own.exp_avg_sq_scales.defined(), has_second && !small);
+        EXPECT_EQ(parameter.exp_avg.defined(), shards == 1);
+        if (own.elements.empty()) continue;
+        for (const Tensor& tensor :
+             {own.exp_avg, own.exp_avg_sq, own.exp_avg_scales, own.exp_avg_sq_scales}) {
+          if (!tensor.defined()) continue;
+          EXPECT_TRUE(places.insert(tensor.raw()).second) << parameter.name;
+          fill(tensor, 1.0);
+        }
+        if (!small) {
+          EXPECT_EQ(own.exp_avg_scales.numel(), ceil_div(own.elements.size(), kCodeBlock));
+        }
+      }
+      // Filling one must not have changed another.
+      for (const Parameter& parameter : store.parameters()) {
+        const OptimizerShard& own = parameter.optimizer_shard;
+        if (own.exp_avg_scales.defined()) {
+          for (const double x : to_doubles(own.exp_avg_scales)) EXPECT_EQ(x, 1.0);
+        } else {
+          for (const double x : to_doubles(own.exp_avg)) EXPECT_EQ(x, 1.0);
+          for (const double x : to_doubles(own.exp_avg_sq)) EXPECT_EQ(x, 1.0);
+        }
+      }
+    }
+  }
 }
 
 class SharedStores : public testing::TestWithParam<std::tuple<int, int64_t>> {};

@@ -150,6 +150,40 @@ TEST_F(Zero, Bf16MomentsMatchReplicatedOptimizerAndResume) {
   }
 }
 
+// Blocks begin at what a rank owns, so ZeRO-1 rounds moments otherwise.
+TEST_F(Zero, Int8MomentsLearnAlikeAndResumeBitExactly) {
+  for (const OptimizerName name : {OptimizerName::adamw, OptimizerName::muon}) {
+    RunConfig run = config(SmallKind::gpt_packed);
+    run.optimizer.name = name;
+    run.optimizer.lr = 1e-3;
+    const WholeRun fp32 = test::train_whole(with_zero(run, 0), {{2, 2}, 2 * kSteps});
+    const double expected = fp32.steps.back().loss();
+    run.optimizer.moment_dtype = DType::u8;
+    for (const int64_t zero : {0, 1}) {
+      std::filesystem::remove_all(run.run.dir);
+      const WholeRun whole = test::train_whole(with_zero(run, zero), {{2, 2}, 2 * kSteps});
+      EXPECT_NEAR(whole.steps.back().loss(), expected, kSameLearning * expected);
+      EXPECT_LT(whole.steps.back().loss(), whole.steps.front().loss());
+      EXPECT_NE(whole.exp_avg, fp32.exp_avg) << "nothing was rounded";
+      test::train_whole(with_zero(run, zero), {{2, 2}, kSteps, /*resume=*/false, /*save=*/true});
+      const WholeRun resumed =
+          test::train_whole(with_zero(run, zero), {{2, 2}, kSteps, /*resume=*/true});
+      test::expect_same_bits(resumed.weights, whole.weights, "weights");
+      test::expect_same_bits(resumed.exp_avg, whole.exp_avg, "moments");
+    }
+    // On another layout and in fp32: what the codes stood for.
+    const WholeRun coded =
+        test::train_whole(with_zero(run, 1), {{2, 2}, 0, /*resume=*/true, /*save=*/true});
+    run.optimizer.moment_dtype = DType::f32;
+    const WholeRun loaded = test::train_whole(run, {{4, 1}, 0, /*resume=*/true});
+    test::expect_same_bits(loaded.exp_avg, coded.exp_avg, "decoded moments");
+    run.optimizer.moment_dtype = DType::u8;
+    const WholeRun again = test::train_whole(run, {{4, 1}, 0, /*resume=*/true});
+    // 0.7% of a block's largest number, which may be some times larger than their root mean square.
+    test::expect_close(again.exp_avg, coded.exp_avg, 0.25, "moments in other blocks");
+  }
+}
+
 WholeTensors rounded_to_bf16(WholeTensors tensors) {
   for (auto& [name, values] : tensors) {
     for (float& value : values) value = static_cast<float>(bfloat16(value));

@@ -57,8 +57,11 @@ double update_bytes(const RunPlan& plan) {
   const double conversions = local / owners * conversion + local * conversion;
   if (plan.config.optimizer.name == OptimizerName::muon) return plan.muon.bytes() + conversions;
   const double moments = plan.config.optimizer.name == OptimizerName::lion ? 1.0 : 2.0;
-  const auto moment = static_cast<double>(size_of(plan.config.optimizer.moment_dtype));
-  const double update = 3.0 * sizeof(float) + 2.0 * moments * moment;
+  const DType dtype = plan.config.optimizer.moment_dtype;
+  // 8-bit moments are in fp32 meanwhile: written and read before the step, and after it.
+  const double decoded = dtype == DType::u8 ? 4.0 * sizeof(float) : 0.0;
+  const double moment = 2.0 * static_cast<double>(size_of(dtype)) + decoded;
+  const double update = 3.0 * sizeof(float) + moments * moment;
   const double average = plan.config.optimizer.ema_decay > 0.0 ? 12.0 : 0.0;
   return local / owners * (update + value + gradient + average) + conversions;
 }

@@ -159,6 +159,8 @@ bool copies_checkpoints(const RunConfig& config) {
 }
 
 size_t checkpoint_copy_bytes(const ParameterStore& store, int data_ranks) {
+  // 8-bit moments are written in fp32.
+  const DType moment = store.moment_dtype() == DType::bf16 ? DType::bf16 : DType::f32;
   int64_t own = 0;
   std::vector<int64_t> shared;
   for (const Parameter& parameter : store.parameters()) {
@@ -170,7 +172,7 @@ size_t checkpoint_copy_bytes(const ParameterStore& store, int data_ranks) {
     if (parameter.exp_avg.defined()) {
       // The master and its average.
       shared.insert(shared.end(), store.has_average() ? 2 : 1, aligned(all, DType::f32));
-      shared.insert(shared.end(), moments, aligned(all, store.moment_dtype()));
+      shared.insert(shared.end(), moments, aligned(all, moment));
       continue;
     }
     // A range of elements is cut into a few boxes, each aligned separately.
@@ -179,7 +181,7 @@ size_t checkpoint_copy_bytes(const ParameterStore& store, int data_ranks) {
       return aligned(parameter.optimizer_shard.elements.size(), dtype) +
              kMostBoxes * int64_t{kAlignment};
     };
-    own += static_cast<int64_t>(moments) * part(store.moment_dtype());
+    own += static_cast<int64_t>(moments) * part(moment);
     if (store.has_average()) own += part(DType::f32);
     if (parameter.master.defined()) {
       shared.push_back(aligned(all, DType::f32));

@@ -9,6 +9,7 @@
 #include "core/ops/elementwise.h"
 #include "core/ops/muon.h"
 #include "core/trace/work_log.h"
+#include "launch/train/optimizer/moment_parts.h"
 #include "launch/train/optimizer/orthogonalize.h"
 #include "launch/train/optimizer/value_rounding.h"
 #include "launch/train/optimizer/weight_parts.h"
@@ -39,7 +40,7 @@ Muon::Muon(const OptimizerSection& settings, const OptimizerGroups& groups, Para
     if (p.frozen || !group.whole_matrices) continue;
     Weight& weight = weights_.emplace_back(Weight{&p, group, {}, {}});
     if (settings.stochastic_rounding) weight.rounding = value_rounding(p, seed);
-    if (store.moment_dtype() != DType::f32) weight.moment_rounding = moment_rounding(p, seed);
+    if (store.moment_dtype() == DType::bf16) weight.moment_rounding = moment_rounding(p, seed);
   }
   // Slots are equal on all tensor ranks.
   std::ranges::stable_sort(weights_, std::greater<>(),
@@ -64,7 +65,7 @@ void Muon::step(int64_t step, double lr, const Tensor& grad_scale, Arena& scratc
     constexpr int64_t kAligned = kAlignment / sizeof(bfloat16);
     const int64_t slot = round_up(round.weights.front().parameter->slot_size, kAligned);
     round.updates = scratch.allocate({static_cast<int64_t>(ranks), slot}, store_.precision());
-    add_gradients(round, step, grad_scale);
+    add_gradients(round, step, grad_scale, scratch);
     orthogonalize_own(round, scratch);
     if (data_ranks() > 1) dp_->all_gather(updates_of_replica(round), round.updates);
     for (size_t i = 0; i < count; ++i) {
@@ -92,7 +93,8 @@ Tensor Muon::updates_of_replica(const Round& round) const {
   return round.updates.slice(first, first + tensor_ranks());
 }
 
-void Muon::add_gradients(const Round& round, int64_t step, const Tensor& grad_scale) const {
+void Muon::add_gradients(const Round& round, int64_t step, const Tensor& grad_scale,
+                         Arena& scratch) const {
   const bool shares_momentum = store_.layout().sharding().sharded();
   MuonMomentum momentum{static_cast<float>(settings_.momentum), settings_.nesterov};
   if (shares_momentum) fill(round.updates, 0.0);
@@ -105,8 +107,12 @@ void Muon::add_gradients(const Round& round, int64_t step, const Tensor& grad_sc
       momentum.moment_rounding = at_step(*weight.moment_rounding, step + 1);
     }
     const bool used = shares_momentum || (first <= i && i < end);
-    muon_momentum(momentum, grad_scale, own.grad, own.exp_avg,
-                  used ? part_of(row(round.updates, i), own.elements) : Tensor());
+    const Tensor update = used ? part_of(row(round.updates, i), own.elements) : Tensor();
+    for_each_moment_part(store_, own, &scratch,
+                         [&](Range part, const Tensor& exp_avg, const Tensor& /*exp_avg_sq*/) {
+                           muon_momentum(momentum, grad_scale, part_of(own.grad, part), exp_avg,
+                                         used ? part_of(update, part) : Tensor());
+                         });
   }
   // Adds zeros to the elements of one rank, which is exact.
   if (shares_momentum) dp_->reduce_scatter(round.updates, updates_of_replica(round));

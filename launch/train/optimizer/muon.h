@@ -59,7 +59,8 @@ class Muon {
   int tensor_rank() const { return tp_ != nullptr ? tp_->rank() : 0; }
   size_t first_place() const;
   Tensor updates_of_replica(const Round& round) const;
-  void add_gradients(const Round& round, int64_t step, const Tensor& grad_scale) const;
+  void add_gradients(const Round& round, int64_t step, const Tensor& grad_scale,
+                     Arena& scratch) const;
   void orthogonalize_own(const Round& round, Arena& scratch) const;
   void orthogonalize_weight(const Parameter& weight, std::span<const Tensor> parts,
                             Arena& scratch) const;

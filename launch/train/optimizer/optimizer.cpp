@@ -5,6 +5,7 @@
 #include "core/ops/elementwise.h"
 #include "core/ops/ema.h"
 #include "core/ops/lion.h"
+#include "launch/train/optimizer/moment_parts.h"
 #include "launch/train/optimizer/value_rounding.h"
 #include "parallel/communicators/traffic.h"
 
@@ -25,8 +26,8 @@ Optimizer::Optimizer(const OptimizerSection& settings, ParameterStore& store, Co
 
 void Optimizer::add_updates(uint64_t seed) {
   const auto group_of = [&](const Parameter& p) { return groups_.group_of[p.index]; };
-  const bool rounds_moments = store_.moment_dtype() != DType::f32;
-  if (!settings_.stochastic_rounding && !rounds_moments) {
+  const bool rounds_moments = store_.moment_dtype() == DType::bf16;
+  if (!settings_.stochastic_rounding && store_.moment_dtype() == DType::f32) {
     for (const ShardRange& range : store_.shard_ranges_by(group_of)) updates_.push_back({range});
     return;
   }
@@ -47,14 +48,14 @@ void Optimizer::step(int64_t step, double lr, const Tensor& grad_scale, Arena* s
     muon_->step(step, lr, grad_scale, *scratch);
   }
   for_each_update([&](const Update& range) {
-    update(range, step, lr, grad_scale);
+    update(range, step, lr, grad_scale, scratch);
     const OptimizerShard& run = range.range.shard;
     if (run.ema.defined()) ema_step(settings_.ema_decay, grad_scale, run.master, run.ema);
   });
 }
 
-void Optimizer::update(const Update& update, int64_t step, double lr,
-                       const Tensor& grad_scale) const {
+void Optimizer::update(const Update& update, int64_t step, double lr, const Tensor& grad_scale,
+                       Arena* scratch) const {
   const OptimizerShard& run = update.range.shard;
   const OptimizerGroup& group = groups_.groups[static_cast<size_t>(update.range.property)];
   if (group.whole_matrices) return;
@@ -68,16 +69,24 @@ void Optimizer::update(const Update& update, int64_t step, double lr,
       settings.moment_rounding = at_step(*update.moment_rounding, step + 1);
     }
   };
-  if (settings_.name == OptimizerName::lion) {
-    Lion lion;
-    set(lion);
-    return lion_step(lion, grad_scale, run.grad, run.exp_avg, run.master, run.value);
-  }
-  AdamW adamw;
-  set(adamw);
-  adamw.eps = static_cast<float>(settings_.eps);
-  adamw.step = step + 1;
-  adamw_step(adamw, grad_scale, run.grad, run.exp_avg, run.exp_avg_sq, run.master, run.value);
+  for_each_moment_part(store_, run, scratch, [&](Range part, const Tensor& m, const Tensor& v) {
+    const auto of = [&](const Tensor& tensor) { return tensor.slice(part.begin, part.end); };
+    const auto at_part = [&](auto& settings) {
+      if (settings.rounding) settings.rounding->begin += part.begin;
+    };
+    if (settings_.name == OptimizerName::lion) {
+      Lion lion;
+      set(lion);
+      at_part(lion);
+      return lion_step(lion, grad_scale, of(run.grad), m, of(run.master), of(run.value));
+    }
+    AdamW adamw;
+    set(adamw);
+    at_part(adamw);
+    adamw.eps = static_cast<float>(settings_.eps);
+    adamw.step = step + 1;
+    adamw_step(adamw, grad_scale, of(run.grad), m, v, of(run.master), of(run.value));
+  });
 }
 
 void Optimizer::round_values(int64_t steps_done) {

@@ -29,9 +29,9 @@ class Optimizer {
 
   /// Applies update number `step` (counted from 0) after multiplying the gradients by `grad_scale`,
   /// (1) fp32 on the store's device, and moves the average of the weights, if the store keeps one,
-  /// towards the new ones. Changes nothing if `grad_scale` is NaN. Muon takes memory from
-  /// `scratch`, which may be null otherwise. Collective over the data ranks that share the store,
-  /// with Muon over all tensor and data ranks.
+  /// towards the new ones. Changes nothing if `grad_scale` is NaN. Muon and 8-bit moments take
+  /// memory from `scratch`, which may be null otherwise. Collective over the data ranks that share
+  /// the store, with Muon over all tensor and data ranks.
   void step(int64_t step, double lr, const Tensor& grad_scale, Arena* scratch = nullptr);
 
   /// With stochastic rounding: values = masters, rounded with the bits of the last of `steps_done`
@@ -60,7 +60,8 @@ class Optimizer {
   void for_each_update(const Work& work) const;
   std::unique_ptr<PendingCollective> gather(const FlatBucket& bucket) const;
   /// Updates a range that is not Muon's.
-  void update(const Update& update, int64_t step, double lr, const Tensor& grad_scale) const;
+  void update(const Update& update, int64_t step, double lr, const Tensor& grad_scale,
+              Arena* scratch) const;
 
   OptimizerSection settings_;
   OptimizerGroups groups_;

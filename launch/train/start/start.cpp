@@ -148,9 +148,9 @@ void report_other_moments(const RunConfig& config, const Checkpoint& checkpoint,
   const bool known = extra.contains(kMomentDTypeKey) && extra[kMomentDTypeKey].is_string();
   const std::string saved = known ? extra[kMomentDTypeKey].get<std::string>() : "fp32";
   const DType now = config.optimizer.moment_dtype;
-  if (saved == to_string(now)) return;
+  if (saved == moment_dtype_name(now)) return;
   report(fmt::format("optimizer.moment_dtype is {}, but {} has moments in {}: they are {}",
-                     to_string(now), checkpoint.path().string(), excerpt(saved),
+                     moment_dtype_name(now), checkpoint.path().string(), excerpt(saved),
                      now == DType::f32 ? "converted" : "rounded to nearest"));
 }
 

@@ -322,7 +322,9 @@ TEST_F(PlanRun, MemoryMatchesRunOfEachOptimizer) {
         run.run.precision = zero == 0 ? DType::f32 : DType::bf16;
         run.optimizer.ema_decay = name == OptimizerName::muon || zero == 0 ? 0.9 : 0.0;
         run.checkpoint.interval = 5;
-        run.optimizer.moment_dtype = grid.tensor == 1 ? DType::bf16 : DType::f32;
+        run.optimizer.moment_dtype = grid.tensor == 1   ? DType::bf16
+                                     : grid.tensor == 2 ? DType::u8
+                                                        : DType::f32;
         SCOPED_TRACE(
             fmt::format("{}, {} data ranks, {}", to_string(name), grid.data, describe(run)));
         expect_plan_matches_run(run, grid);
@@ -349,15 +351,16 @@ TEST_F(PlanRun, OptimizersWithOneMomentNeedLessMemory) {
   EXPECT_LT(moments[OptimizerName::muon], moments[OptimizerName::adamw]);
 }
 
-TEST_F(PlanRun, Bf16MomentsNeedHalfTheMemory) {
+TEST_F(PlanRun, MomentsInFewBitsNeedLessMemory) {
   for (const OptimizerName name :
        {OptimizerName::adamw, OptimizerName::lion, OptimizerName::muon}) {
     RunConfig run = config({1, 2});
+    run.model.hidden_size = 256;  // most parameters have 4096 elements or more
     run.optimizer.name = name;
     run.optimizer.eps = OptimizerSection().eps;
     run.parallel.zero = 1;
     std::map<DType, size_t> moments;
-    for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const DType dtype : {DType::f32, DType::bf16, DType::u8}) {
       run.optimizer.moment_dtype = dtype;
       for (const MemoryPlan::Line& line : plan_run(run, 2).memory.lines) {
         if (line.what == "moments") moments[dtype] = line.bytes;
@@ -365,6 +368,7 @@ TEST_F(PlanRun, Bf16MomentsNeedHalfTheMemory) {
     }
     EXPECT_GT(moments[DType::bf16], 0u);
     EXPECT_EQ(2 * moments[DType::bf16], moments[DType::f32]);
+    EXPECT_LT(moments[DType::u8], moments[DType::bf16]);
   }
 }
 

@@ -6,12 +6,16 @@
 #include <limits>
 #include <optional>
 
+#include "core/checked.h"
 #include "core/error.h"
+#include "core/ops/block_codes.h"
 #include "core/ops/elementwise.h"
 #include "launch/checkpoint/model_state.h"
 #include "launch/train/memory/memory_plan.h"
+#include "launch/train/optimizer/moment_parts.h"
 #include "models/model.h"
 #include "parallel/communicators/thread/thread_communicator.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/runs/shards.h"
 #include "tests/support/runs/small_runs.h"
 #include "tests/support/tensors.h"
@@ -149,6 +153,65 @@ TEST(OptimizerTest, ReproducesRoundingOfStep) {
   EXPECT_EQ(run.values(0), after);
   run.optimizer->round_values(2);
   EXPECT_NE(run.values(0), after) << "these belong to a different step";
+}
+
+/// Decodes 8-bit moments into fp32 ones.
+void decode_moments(const OptimizerShard& from, const OptimizerShard& to) {
+  if (!from.exp_avg_scales.defined()) {
+    copy(from.exp_avg, to.exp_avg);
+    return copy(from.exp_avg_sq, to.exp_avg_sq);
+  }
+  dequantize_blocks(from.exp_avg, from.exp_avg_scales, CodeMap::signed_numbers, to.exp_avg);
+  dequantize_blocks(from.exp_avg_sq, from.exp_avg_sq_scales, CodeMap::unsigned_numbers,
+                    to.exp_avg_sq);
+}
+
+// In several parts, the last of which ends within a block.
+TEST(OptimizerTest, EightBitMomentsAreDecodedForAStepAndEncodedAgain) {
+  const OwnedTensor grad_scale = one();
+  ParameterStore coded, plain;
+  OptimizerSection settings;
+  settings.stochastic_rounding = true;
+  for (ParameterStore* store : {&coded, &plain}) {
+    store->declare({"large", {1100, 1001}, {}, Init::normal(1.0f), /*decay=*/true});
+    store->declare({"small", {1001}, {}, Init::ones()});
+    store->store_moments_in(store == &coded ? DType::u8 : DType::f32);
+    store->allocate(kCpu, DType::bf16, StoreFor::training);
+    store->initialize(1);
+  }
+  Optimizer of_coded(settings, coded, nullptr, /*seed=*/5),
+      of_plain(settings, plain, nullptr, /*seed=*/5);
+  Arena scratch(kCpu, 2 * kMomentPart * sizeof(float));
+  test::expect_error([&] { of_coded.step(0, 0.1, grad_scale.tensor); }, {"8-bit", "scratch"});
+  for (int64_t step = 0; step < 3; ++step) {
+    for (size_t i = 0; i < 2; ++i) {
+      const Parameter &a = coded.parameters()[i], &b = plain.parameters()[i];
+      decode_moments(a.optimizer_shard, b.optimizer_shard);
+      for (const Parameter* p : {&a, &b}) {
+        auto next = static_cast<float>(step);
+        for (float& x : p->grad.span<float>()) x = std::sin(next += 0.7f);
+      }
+    }
+    of_coded.step(step, 0.1, grad_scale.tensor, &scratch);
+    of_plain.step(step, 0.1, grad_scale.tensor);
+    EXPECT_EQ(scratch.used(), 0u);
+    for (size_t i = 0; i < 2; ++i) {
+      const Parameter &a = coded.parameters()[i], &b = plain.parameters()[i];
+      test::expect_same_bits(a.master, b.master, "master");
+      test::expect_same_bits(a.value, b.value, "value");
+      const Tensor& moment = b.optimizer_shard.exp_avg_sq;
+      const OwnedTensor found(moment.shape(), DType::f32), unused(moment.shape(), DType::f32);
+      decode_moments(a.optimizer_shard, {{}, {}, {}, {}, unused.tensor, found.tensor, {}, {}});
+      const OwnedTensor codes(moment.shape(), DType::u8),
+          scales({ceil_div(moment.numel(), kCodeBlock)}, DType::f32);
+      if (a.optimizer_shard.exp_avg_scales.defined()) {
+        quantize_blocks(moment, CodeMap::unsigned_numbers, codes.tensor, scales.tensor);
+        dequantize_blocks(codes.tensor, scales.tensor, CodeMap::unsigned_numbers, moment);
+      }
+      EXPECT_EQ(a.optimizer_shard.exp_avg_scales.defined(), i == 0);
+      test::expect_same_bits(found.tensor, moment, "second moment");
+    }
+  }
 }
 
 void declare_four(ParameterStore& store) {

@@ -127,6 +127,9 @@ TEST_F(Resume, ReportsConvertedMoments) {
   run.optimizer.moment_dtype = DType::f32;
   EXPECT_THAT(reports_of(run), ElementsAre(AllOf(HasSubstr("step_00000003 has moments in bf16"),
                                                  HasSubstr("they are converted"))));
+  run.optimizer.moment_dtype = DType::u8;
+  EXPECT_THAT(reports_of(run), ElementsAre(HasSubstr("optimizer.moment_dtype is int8, but ")));
+  EXPECT_THAT(reports_of(run), IsEmpty());
 }
 
 TEST(TrainParts, DamagedPartsCompareUnequal) {
