@@ -183,7 +183,8 @@ void print_continuation(const GenerateOptions& options, const LoadedModel& loade
                         const std::string& prompt, Communicator& world) {
   const Tokenizer& tokenizer = *loaded.tokenizer;
   const ContinuationOptions how = continuation_options(options, loaded);
-  const std::vector<int32_t> tokens = prompt_tokens(options, loaded, how.chat, prompt);
+  std::vector<int32_t> tokens = prompt_tokens(options, loaded, how.chat, prompt);
+  if (options.truncate) truncate_prompt(loaded.model->config(), how.ends.max_tokens, tokens);
   SampledText text(how.sampling, tokenizer, how.ends, tokens, 0, how.start());
   size_t num_ids = 0;
   const auto next_ids = [&] {
@@ -238,9 +239,8 @@ void check_options(const GenerateOptions& options, const ModelConfig& model,
   require(!is_encoder_decoder || options.max_tokens != 0,
           "--max-tokens is 0, but an encoder-decoder writes at least one token: choose 1 or more");
   if (is_encoder_decoder) return;
-  const std::string_view option = options.beams ? "--beams" : options.truncate ? "--truncate" : "";
-  require(option.empty(),
-          "{} is for encoder-decoders, but this model continues a text: leave it out", option);
+  require(!options.beams,
+          "--beams is for encoder-decoders, but this model continues a text: leave it out");
   require_objective(model, Objective::causal_lm, options.checkpoint);
 }
 
@@ -321,7 +321,9 @@ void add_generate_command(CLI::App& app, int& exit_code) {
       ->allow_extra_args(false)
       ->type_name("TEXT");
   command->add_flag("--truncate", options->truncate,
-                    "With an encoder-decoder: truncate sources that are too long");
+                    "Cut prompts at their beginning so that they and --max-tokens new tokens fit "
+                    "into the model, whose context otherwise moves; of an encoder-decoder, cut "
+                    "sources that are too long");
   command
       ->add_option(
           "--repetition-penalty", options->sampling.repetition_penalty,

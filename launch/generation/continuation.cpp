@@ -164,6 +164,16 @@ std::vector<int32_t> encode_prompt_ids(const ModelConfig& config, const Tokenize
   return checked(parse_ids(ids, config.vocab_size, where), config, tokenizer, where);
 }
 
+void truncate_prompt(const ModelConfig& config, int64_t max_tokens, std::vector<int32_t>& prompt) {
+  const int64_t most = config.seq_length - max_tokens;
+  const int64_t least = std::max<int64_t>(1, config.attention_prefix);
+  require(most >= least,
+          "--truncate cuts prompts so that --max-tokens, {}, new tokens fit behind them, but "
+          "model.seq_length is {}, and a prompt needs {}: choose at most {} new tokens",
+          max_tokens, config.seq_length, least, config.seq_length - least);
+  if (std::ssize(prompt) > most) prompt.erase(prompt.begin(), prompt.end() - most);
+}
+
 void continue_texts(GenerationModel& model, std::span<SampledText> texts, const OnToken& on_token) {
   const MemoryUse use("", kSplitAdvice);
   std::optional<Passes> passes;

@@ -35,6 +35,11 @@ std::vector<int32_t> encode_chat_prompt(const ModelConfig& config, const Tokeniz
 std::vector<int32_t> encode_prompt_ids(const ModelConfig& config, const Tokenizer& tokenizer,
                                        std::string_view ids, std::string_view where);
 
+/// Cuts a prompt at its beginning, so that it and `max_tokens` new tokens fit into the model's
+/// context, which then never moves. Throws, naming the options, if that leaves no token of the
+/// prompt, or fewer than model.attention_prefix.
+void truncate_prompt(const ModelConfig& config, int64_t max_tokens, std::vector<int32_t>& prompt);
+
 /// Continues texts, each until it is done(), with a model that continues texts. Calls `on_token`,
 /// if it is set, for each new token of a text. The first pass reads as many tokens of each prompt
 /// as the shortest has, the following ones a token of each text. A prompt begins with its last

@@ -19,7 +19,7 @@
 #include "launch/config/label_names.h"
 #include "launch/config/values/source_text.h"
 #include "launch/metrics/model_flops.h"
-#include "launch/train/choice_pass.h"
+#include "launch/train/continuation_pass.h"
 #include "launch/train/diagnosis/step_diagnosis.h"
 #include "launch/train/evaluation_pass.h"
 #include "launch/train/memory/gpu_memory_check.h"
@@ -136,7 +136,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
   allocate_for_training(config, groups, device, store_);
   for (const auto& questions : choices_) {
     choice_batches_.push_back(
-        choice_batches(questions, config.model, config.batch.micro, *groups.dp));
+        continuation_batches(questions, config.model, config.batch.micro, *groups.dp));
   }
   train_step_ = std::make_unique<TrainStep>(config, micro_steps_, store_, groups, arena_);
   if (config.train.check_replicas_interval > 0) replica_check_.emplace(store_, groups_);
@@ -382,8 +382,8 @@ Evaluation Trainer::evaluate() {
   Evaluation found =
       tessera::evaluate(pass, std::min(config_.eval.batches, batches_.num_eval_batches()));
   for (size_t i = 0; i < choices_.size(); ++i) {
-    found.choices.push_back(score_choices(
-        *choices_[i], choice_log_likelihoods(pass, choice_batches_[i], *choices_[i])));
+    const ContinuationScores scores = score_continuations(pass, choice_batches_[i], *choices_[i]);
+    found.choices.push_back(score_choices(*choices_[i], scores.log_likelihoods));
   }
   return found;
 }

@@ -90,6 +90,27 @@ TEST_F(CliGenerate, AcceptsEmptyAndLongPrompts) {
   EXPECT_EQ(run_generate(kAlone, {"--prompt", "a", "--max-tokens", "0"}).output, "a\n");
 }
 
+// Of 16 positions, 12 are left for the prompt, and the context never moves.
+TEST_F(CliGenerate, TruncatesPromptsAtTheirBeginning) {
+  expect_success(run_train(kAlone, "run"));
+  const std::string prompt = "times 2 is 6, and that is all",
+                    end = prompt.substr(prompt.size() - 12);
+  const Arguments how = {"--temperature", "0", "--max-tokens", "4", "--truncate"};
+  const auto continued = [&](const std::string& text) {
+    Arguments arguments = {"--prompt", text};
+    arguments.insert(arguments.end(), how.begin(), how.end());
+    const Outcome outcome = run_generate(kAlone, arguments);
+    expect_success(outcome);
+    return outcome.output.substr(text.size());
+  };
+  const std::string expected = continued(end);
+  EXPECT_EQ(continued(prompt), expected);
+  EXPECT_EQ(continuations(2, prompt + "\n" + end + "\n", how),
+            (std::vector<std::string>{expected.substr(0, 4), expected.substr(0, 4)}));
+  expect_refused(run_generate(kAlone, {"--prompt", "a", "--truncate", "--max-tokens", "16"}),
+                 {"--max-tokens, 16,", "model.seq_length is 16", "at most 15"});
+}
+
 TEST_F(CliGenerate, ReadsPromptFromStandardInput) {
   expect_success(run_train(kAlone, "run", {"train.steps=3"}));
   const std::string prompt = "3 times\n\n4 times\n";

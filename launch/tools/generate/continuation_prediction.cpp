@@ -31,6 +31,7 @@ class ContinuationPrediction final : public FilePrediction {
       prompts_.push_back(options.chat
                              ? encode_chat_prompt(config, tokenizer, *options.chat, prompt, where)
                              : encode(config, tokenizer, prompt, where));
+      if (file.truncate) truncate_prompt(config, options.ends.max_tokens, prompts_.back());
     };
     for_each_first_text(file.input, kPromptFields, add);
     require(!prompts_.empty(), "{}: there is no prompt", file.input);
