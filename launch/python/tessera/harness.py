@@ -47,7 +47,7 @@ class TesseraLM(LM):
     batch_size    texts that a rank computes at once; only the memory and the time depend on it
     max_gen_toks  tokens to generate for tasks that do not say how many
     mpirun        the program and its options, separated by spaces
-    device        where to compute: cpu or cuda, by default as the program chooses
+    device        where to compute: cpu or cuda; by default, and for cuda:0, the default of lm_eval, the program chooses
     """
 
     def __init__(self, checkpoint, ranks=1, tensor=1, batch_size=8, max_gen_toks=256, mpirun="mpirun", device=None,
@@ -56,12 +56,12 @@ class TesseraLM(LM):
         if max_batch_size is not None or not str(batch_size).isdecimal():
             raise ValueError(f"batch_size is {batch_size} and max_batch_size {max_batch_size}, but tessera does not search "
                              "for the largest batch: choose a number, and no max_batch_size")
-        if device not in (None, "cpu", "cuda"):
-            raise ValueError(f"device is {device}, but must be cpu or cuda, or left out")
+        if device not in (None, "cuda:0", "cpu", "cuda"):
+            raise ValueError(f"device is {device}, but must be cpu or cuda, or left out: the program assigns GPUs to ranks")
         self._checkpoint, self._max_gen_toks = checkpoint, int(max_gen_toks)
         self._ranks, self._mpirun = int(ranks), str(mpirun).split()
         self._options = ["--micro-batch", batch_size, "--tensor", tensor]
-        if device is not None:
+        if device in ("cpu", "cuda"):
             self._options += ["--device", device]
 
     @property

@@ -71,12 +71,12 @@ TEST_F(Likelihoods, EncodeContextAndContinuationTogether) {
                                         "\n"
                                         R"({"context": "a", "continuation": " bc"})"
                                         "\n"
-                                        R"({"context": "a", "continuation": "b"})"),
+                                        R"({"context": "a", "continuation": "bcd"})"),
                                   tokenizer, model_);
   const auto size = [&](const char* text) { return std::ssize(tokenizer.encode(text)); };
   EXPECT_EQ(dataset.num_tokens(0), size("a bc") - size("a"));
   EXPECT_EQ(dataset.num_tokens(1), dataset.num_tokens(0));
-  EXPECT_EQ(dataset.num_tokens(2), size("ab") - size("a"));
+  EXPECT_EQ(dataset.num_tokens(2), size("abcd") - size("a"));
 }
 
 TEST_F(Likelihoods, RefuseOtherLines) {
