@@ -142,7 +142,7 @@ void Model::evaluate(const StepContext& outer, const TokenBatch& batch, const Lo
                      Tensor predictions, const TargetLosses& losses) {
   const StepContext ctx = context_for(outer, batch);
   const Tensor x = hidden_states(ctx, batch);
-  if (language_head_) language_head_->loss(ctx, x, batch, sums, losses.tokens);
+  if (language_head_) language_head_->loss(ctx, x, batch, sums, {.losses = losses.tokens});
   if (label_head_) label_head_->loss(ctx, x, batch, sums, predictions, losses);
   if (embedding_head_) copy(embedding_head_->forward(ctx, x, batch, 1.0f), predictions);
 }
@@ -185,14 +185,15 @@ Tensor Model::token_logits(const StepContext& outer, const TokenBatch& batch) {
   return logits;
 }
 
-Tensor Model::token_losses(const StepContext& outer, const TokenBatch& batch) {
+TargetScores Model::token_scores(const StepContext& outer, const TokenBatch& batch) {
   LanguageHead& head = language_head();
   const StepContext ctx = context_for(outer, batch);
-  const Tensor losses = ctx.arena.allocate({batch.num_targets()}, DType::f32);
+  const auto per_target = [&] { return ctx.arena.allocate({batch.num_targets()}, DType::f32); };
+  const TargetScores each = {per_target(), per_target()};
   const LossSums sums{ctx.arena.allocate({LossSums::kCount}, DType::f64)};
   fill(sums.values, 0.0);
-  head.loss(ctx, hidden_states(ctx, batch), batch, sums, losses);
-  return losses;
+  head.loss(ctx, hidden_states(ctx, batch), batch, sums, each);
+  return each;
 }
 
 Tensor Model::label_logits(const StepContext& outer, const TokenBatch& batch) {

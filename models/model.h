@@ -7,6 +7,7 @@
 #include "models/losses.h"
 #include "models/model_config.h"
 #include "models/token_batch.h"
+#include "parallel/layers/target_scores.h"
 #include "parallel/step_context.h"
 
 namespace tessera {
@@ -69,9 +70,9 @@ class Model {
   /// Throws if the model has no language head.
   Tensor token_logits(const StepContext& ctx, const TokenBatch& batch);
 
-  /// Returns −log p of the target of each token that has one, (M) fp32 in ctx.arena, the same on
+  /// Returns the scores of the target of each token that has one, (M) in ctx.arena, the same on
   /// every tensor rank. Throws if the model has no language head.
-  Tensor token_losses(const StepContext& ctx, const TokenBatch& batch);
+  TargetScores token_scores(const StepContext& ctx, const TokenBatch& batch);
 
   /// Returns the logits of the label head: (S, K) of the documents, or (M, K) of the tokens with a
   /// target. Throws if the model has none.

@@ -45,8 +45,15 @@ void add_question_options(CLI::App& command, EvalOptions& options) {
       ->type_name("FILE.jsonl")
       ->allow_extra_args(false);
   command
+      .add_option(
+          "--log-likelihoods", options.log_likelihoods,
+          "Instead of data: score the lines {\"context\", \"continuation\"} or {\"text\"} of a "
+          "file, and write the log-likelihood of each to --log-samples")
+      ->type_name("FILE.jsonl");
+  command
       .add_option("--log-samples", options.log_samples,
-                  "With --multiple-choice: also write the log-likelihood of each choice")
+                  "With --multiple-choice: also write the log-likelihood of each choice; with "
+                  "--log-likelihoods: the file to write")
       ->type_name("FILE.jsonl");
 }
 
@@ -66,7 +73,9 @@ void add_eval_command(CLI::App& app, int& exit_code) {
   const auto devices = std::make_shared<DeviceOptions>();
   const auto as_json = std::make_shared<bool>(false);
   CLI::App* command = app.add_subcommand(
-      "eval", "Evaluate a trained model: loss, perplexity, accuracies, multiple-choice questions");
+      "eval",
+      "Evaluate a trained model: loss, perplexity, accuracies, multiple-choice questions, "
+      "log-likelihoods");
   add_model_argument(*command, options->checkpoint, options->ema);
   add_data_options(*command, *options);
   add_question_options(*command, *options);

@@ -143,7 +143,8 @@ void print_continuation(const GenerateOptions& options, const LoadedModel& loade
                         const std::string& prompt, Communicator& world) {
   const Tokenizer& tokenizer = *loaded.tokenizer;
   const ContinuationOptions how = continuations(options, loaded);
-  const std::vector<int32_t> tokens = prompt_tokens(options, loaded, how.chat, prompt);
+  std::vector<int32_t> tokens = prompt_tokens(options, loaded, how.chat, prompt);
+  if (options.truncate) truncate_prompt(loaded.model->config(), how.ends.max_tokens, tokens);
   SampledText text(how.sampling, tokenizer, how.ends, tokens, 0, how.start());
   size_t num_ids = 0;
   const auto next_ids = [&] {
@@ -263,8 +264,9 @@ void add_generate_command(CLI::App& app, int& exit_code) {
       ->capture_default_str()
       ->needs("--beams");
   command->add_flag("--truncate", options->truncate,
-                    "Leave out the beginning of a prompt that is too long, or the end of an "
-                    "encoder-decoder's source");
+                    "Cut prompts at their beginning so that they and --max-tokens new tokens fit "
+                    "into the model, whose context otherwise moves; of an encoder-decoder, cut "
+                    "sources that are too long");
   CLI::Option* const stream = command->add_flag(
       "--stream", options->stream, "Print one text while it is generated (default: on a terminal)");
   command->add_flag("--no-stream", options->no_stream, "Print a text once it is complete")

@@ -177,6 +177,16 @@ void require_fits(const ModelConfig& config, std::span<const int32_t> prompt,
           where, prompt.size(), config.seq_length, advice);
 }
 
+void truncate_prompt(const ModelConfig& config, int64_t max_tokens, std::vector<int32_t>& prompt) {
+  const int64_t most = config.seq_length - max_tokens;
+  const int64_t least = std::max<int64_t>(1, config.attention_prefix);
+  require(most >= least,
+          "--truncate cuts prompts so that --max-tokens, {}, new tokens fit behind them, but "
+          "model.seq_length is {}, and a prompt needs {}: choose at most {} new tokens",
+          max_tokens, config.seq_length, least, config.seq_length - least);
+  if (std::ssize(prompt) > most) prompt.erase(prompt.begin(), prompt.end() - most);
+}
+
 void continue_texts(GenerationModel& model, std::span<SampledText> texts, const OnToken& on_token) {
   const MemoryUse use("", kSplitAdvice);
   std::optional<Passes> passes;

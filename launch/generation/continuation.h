@@ -48,6 +48,11 @@ void require_fits(const ModelConfig& config, std::span<const int32_t> prompt,
 inline constexpr std::string_view kTruncateAdvice =
     "shorten it, or use its end alone with --truncate";
 
+/// Cuts a prompt at its beginning, so that it and `max_tokens` new tokens fit into the model's
+/// context, which then never moves. Throws, naming the options, if that leaves no token of the
+/// prompt, or fewer than model.attention_prefix.
+void truncate_prompt(const ModelConfig& config, int64_t max_tokens, std::vector<int32_t>& prompt);
+
 /// Continues texts, each until it is done(), with a model that continues texts. Calls `on_token`,
 /// if it is set, for each new token of a text. The first pass reads as many tokens of each prompt
 /// as the shortest has, the following ones a token of each text. A prompt begins with its last

@@ -92,7 +92,7 @@ void dry_evaluate(Model& model, const TokenBatch& batch, const SequenceShard& ro
                  allocate_losses(arena, batch));
   if (traits_of(model.config()).objective != Objective::causal_lm) return;
   arena.reset();
-  model.token_losses(ctx, batch);  // of multiple-choice questions
+  model.token_scores(ctx, batch);  // of multiple-choice questions
 }
 
 }  // namespace

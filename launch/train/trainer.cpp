@@ -19,7 +19,7 @@
 #include "launch/checkpoint/model_state.h"
 #include "launch/config/values/source_text.h"
 #include "launch/metrics/model_flops.h"
-#include "launch/train/choice_pass.h"
+#include "launch/train/continuation_pass.h"
 #include "launch/train/diagnosis/step_diagnosis.h"
 #include "launch/train/memory/gpu_memory_check.h"
 #include "launch/train/optimizer/lr_schedule.h"
@@ -134,7 +134,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
   allocate_for_training(config, groups, device, store_);
   for (const auto& questions : choices_) {
     choice_batches_.push_back(
-        choice_batches(questions, config.model, config.batch.micro, *groups.dp));
+        continuation_batches(questions, config.model, config.batch.micro, *groups.dp));
   }
   train_step_ = std::make_unique<TrainStep>(config, micro_steps_, store_, groups, arena_);
   if (config.train.check_replicas_interval > 0) replica_check_.emplace(store_, groups_);

@@ -3,7 +3,7 @@
 
 #include "core/error.h"
 #include "launch/config/label_names.h"
-#include "launch/train/choice_pass.h"
+#include "launch/train/continuation_pass.h"
 #include "launch/train/evaluation_pass.h"
 #include "launch/train/model_of_run.h"
 #include "launch/train/trainer.h"
@@ -39,8 +39,8 @@ Evaluation Trainer::evaluate() {
   const int64_t batches = std::min(config_.eval.batches, batches_.num_eval_batches());
   Evaluation found = tessera::evaluate(pass, batches);
   for (size_t i = 0; i < choices_.size(); ++i) {
-    found.choices.push_back(score_choices(
-        *choices_[i], choice_log_likelihoods(pass, choice_batches_[i], *choices_[i])));
+    const ContinuationScores scores = score_continuations(pass, choice_batches_[i], *choices_[i]);
+    found.choices.push_back(score_choices(*choices_[i], scores.log_likelihoods));
   }
   if (!store_.has_average()) return found;
   {

@@ -74,11 +74,11 @@ Tensor LanguageHead::transformed(const StepContext& ctx, const Tensor& x) {
 }
 
 void LanguageHead::loss(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch,
-                        const LossSums& sums, Tensor losses) {
+                        const LossSums& sums, const TargetScores& each) {
   const TraceRange range("language head");
   const Arena::Scope scope(ctx.arena);
   const Tensor x = transformed(ctx, target_states(ctx, hidden, batch));
-  loss_.loss(ctx, x, batch.targets, sums.token_loss(), sums.token_correct(), losses);
+  loss_.loss(ctx, x, batch.targets, sums.token_loss(), sums.token_correct(), each);
 }
 
 void LanguageHead::loss_and_gradient(const StepContext& ctx, const Tensor& hidden,

@@ -24,9 +24,9 @@ class LanguageHead {
                Communicator& tp);
 
   /// hidden (n, C). Adds to the token losses and to the number of correct predictions. If defined,
-  /// overwrites `losses` (M) fp32 with the loss of each token that has a target, on every rank.
+  /// overwrites `each` (M) with the scores of each token that has a target, on every rank.
   void loss(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch,
-            const LossSums& sums, Tensor losses = {});
+            const LossSums& sums, const TargetScores& each = {});
 
   /// Adds to the token losses and sets dhidden (n, C) to the gradient of weight × loss. dhidden may
   /// not alias hidden. Marks all gradients of the head as final, not that of a tied word table.

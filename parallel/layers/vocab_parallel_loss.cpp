@@ -43,7 +43,7 @@ VocabParallelLoss::Chunk VocabParallelLoss::make_chunk(const StepContext& ctx,
 
 VocabParallelLoss::Chunk VocabParallelLoss::forward_chunk(const StepContext& ctx, const Tensor& x,
                                                           const Tensor& targets, Tensor loss_sum,
-                                                          Tensor correct) {
+                                                          Tensor correct, Tensor margins) {
   Chunk chunk = make_chunk(ctx, x);
   const Tensor global_max = ctx.arena.allocate({x.dim(0)}, DType::f32);
   cross_entropy_statistics(chunk.logits, targets, vocab_.local.begin, vocab_.local.size(),
@@ -53,6 +53,7 @@ VocabParallelLoss::Chunk VocabParallelLoss::forward_chunk(const StepContext& ctx
   rescale_sum_exp(chunk.row_max, global_max, chunk.row_sum);
   tp_.all_reduce(chunk.statistics.slice(1, 3));
   if (correct.defined()) cross_entropy_correct(global_max, chunk.target_logit, targets, correct);
+  if (margins.defined()) add_scaled(1.0f, chunk.target_logit, -1.0f, global_max, margins);
   chunk.log_sum_exp = global_max;
   cross_entropy_loss(global_max, chunk.row_sum, chunk.target_logit, targets, chunk.log_sum_exp,
                      loss_sum);
@@ -63,7 +64,7 @@ Tensor VocabParallelLoss::chunk_gradient(const StepContext& ctx, const Tensor& x
                                          const Tensor& targets, const Scalar& scale,
                                          Tensor loss_sum) {
   if (tp_.size() > 1) {
-    const Chunk chunk = forward_chunk(ctx, x, targets, loss_sum, {});
+    const Chunk chunk = forward_chunk(ctx, x, targets, loss_sum, {}, {});
     cross_entropy_gradient(chunk.logits, targets, vocab_.local.begin, vocab_.local.size(),
                            chunk.log_sum_exp, scale);
     return chunk.logits;
@@ -78,15 +79,16 @@ Tensor VocabParallelLoss::chunk_gradient(const StepContext& ctx, const Tensor& x
 }
 
 void VocabParallelLoss::loss(const StepContext& ctx, const Tensor& x, const Tensor& targets,
-                             Tensor loss_sum, Tensor correct, Tensor losses) {
+                             Tensor loss_sum, Tensor correct, const TargetScores& each) {
   const TrafficScope traffic(Traffic::loss);
   for_each_chunk(x.dim(0), [&](int64_t begin, int64_t end) {
     const Arena::Scope scope(ctx.arena);
-    const Chunk chunk =
-        forward_chunk(ctx, x.slice(begin, end), targets.slice(begin, end), loss_sum, correct);
-    if (!losses.defined()) return;
+    const Tensor margins = each.margins.defined() ? each.margins.slice(begin, end) : Tensor();
+    const Chunk chunk = forward_chunk(ctx, x.slice(begin, end), targets.slice(begin, end), loss_sum,
+                                      correct, margins);
+    if (!each.losses.defined()) return;
     scale(chunk.target_logit, -1.0f, chunk.target_logit);
-    add(chunk.log_sum_exp, chunk.target_logit, losses.slice(begin, end));
+    add(chunk.log_sum_exp, chunk.target_logit, each.losses.slice(begin, end));
   });
 }
 

@@ -6,6 +6,7 @@
 #include "core/parameters/parameter.h"
 #include "parallel/communicators/communicator.h"
 #include "parallel/layers/partition.h"
+#include "parallel/layers/target_scores.h"
 #include "parallel/step_context.h"
 
 namespace tessera {
@@ -30,10 +31,10 @@ class VocabParallelLoss {
 
   /// loss_sum (1) fp64 += the sum over positions of −log p(target), the same on all tensor ranks.
   /// If defined, `correct` (1) fp64 += the number of targets that have the largest logit. x (N, C),
-  /// targets (N) int32; positions with kIgnoreTarget are skipped. If defined, overwrites `losses`
-  /// (N) fp32 with −log p(target) of each position; meaningless without a target.
+  /// targets (N) int32; positions with kIgnoreTarget are skipped. If defined, overwrites `each`
+  /// with the scores of each position, which are meaningless without a target.
   void loss(const StepContext& ctx, const Tensor& x, const Tensor& targets, Tensor loss_sum,
-            Tensor correct, Tensor losses = {});
+            Tensor correct, const TargetScores& each = {});
 
   /// Computes loss() and the gradient of scale × loss. Overwrites dx (N, C) with the sum over the
   /// tensor ranks; accumulates into the gradients of the table and the bias. dx must not alias x.
@@ -55,9 +56,10 @@ class VocabParallelLoss {
 
   /// Allocates a chunk and computes its logits.
   Chunk make_chunk(const StepContext& ctx, const Tensor& x) const;
-  /// Computes a chunk's log_sum_exp and adds its loss to loss_sum.
+  /// Computes a chunk's log_sum_exp and adds its loss to loss_sum. If defined, overwrites `margins`
+  /// (n), and adds to `correct`.
   Chunk forward_chunk(const StepContext& ctx, const Tensor& x, const Tensor& targets,
-                      Tensor loss_sum, Tensor correct);
+                      Tensor loss_sum, Tensor correct, Tensor margins);
   /// The same, then replaces the logits by their gradient.
   Tensor chunk_gradient(const StepContext& ctx, const Tensor& x, const Tensor& targets,
                         const Scalar& scale, Tensor loss_sum);

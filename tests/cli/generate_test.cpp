@@ -92,6 +92,27 @@ TEST_F(CliGenerate, AcceptsEmptyAndLongPrompts) {
   EXPECT_EQ(run_generate(kAlone, {"--prompt", "a", "--max-tokens", "0"}).output, "a\n");
 }
 
+// Of 16 positions, 12 are left for the prompt, and the context never moves.
+TEST_F(CliGenerate, TruncatesPromptsAtTheirBeginning) {
+  expect_success(run_train(kAlone, "run"));
+  const std::string prompt = "times 2 is 6, and that is all",
+                    end = prompt.substr(prompt.size() - 12);
+  const Arguments how = {"--temperature", "0", "--max-tokens", "4", "--truncate"};
+  const auto continued = [&](const std::string& text) {
+    Arguments arguments = {"--prompt", text};
+    arguments.insert(arguments.end(), how.begin(), how.end());
+    const Outcome outcome = run_generate(kAlone, arguments);
+    expect_success(outcome);
+    return outcome.output.substr(text.size());
+  };
+  const std::string expected = continued(end);
+  EXPECT_EQ(continued(prompt), expected);
+  EXPECT_EQ(continuations(2, prompt + "\n" + end + "\n", how),
+            (std::vector<std::string>{expected.substr(0, 4), expected.substr(0, 4)}));
+  expect_refused(run_generate(kAlone, {"--prompt", "a", "--truncate", "--max-tokens", "16"}),
+                 {"--max-tokens, 16,", "model.seq_length is 16", "at most 15"});
+}
+
 TEST_F(CliGenerate, ReadsPromptFromStandardInput) {
   expect_success(run_train(kAlone, "run", {"train.steps=3"}));
   const std::string prompt = "3 * 5\n\n4 * 5\n";
@@ -192,13 +213,12 @@ TEST_F(CliGenerate, ShowsControlCharactersOnATerminalOnly) {
 
 TEST_F(CliGenerate, ContinuesPromptsOfAFile) {
   expect_success(run_train(kAlone, "run"));
-  const std::vector<std::string> prompts = {"3 times", "-", "7", "times 5 is 1, and that is",
-                                            "9 times"};
+  const std::vector<std::string> prompts = {"3 times", "-", "7", "5 is 1, and that", "9 times"};
   std::string lines;
   for (const std::string& prompt : prompts) lines += prompt + "\n";
-  const std::vector<Arguments> ways = {{"--temperature", "0", "--max-tokens", "30", "--truncate"},
-                                       {"--seed", "4", "--max-tokens", "30", "--stop", "\n",
-                                        "--repetition-penalty", "1.1", "--truncate"}};
+  const std::vector<Arguments> ways = {
+      {"--temperature", "0", "--max-tokens", "30"},
+      {"--seed", "4", "--max-tokens", "30", "--stop", "\n", "--repetition-penalty", "1.1"}};
   for (const Arguments& way : ways) {
     SCOPED_TRACE(way[0]);
     const std::vector<std::string> found = continuations(kAlone, lines, way);

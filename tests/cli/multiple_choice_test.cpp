@@ -109,6 +109,50 @@ TEST_F(CliMultipleChoice, AnswersAlikeInTrainingAndOnEveryLayout) {
   EXPECT_NE(read_text(page).find("Multiple choice: swag"), std::string::npos);
 }
 
+TEST_F(CliMultipleChoice, ScoresTextsLikeChoices) {
+  expect_success(run_train(kAlone, "run"));
+  write_text(path("texts.jsonl"), R"({"context": "1 times 1 is ", "continuation": "1,"})"
+                                  "\n"
+                                  R"({"context": "1 times 1 is", "continuation": " 7,"})"
+                                  "\n"
+                                  R"({"text": "more than sixteen bytes"})"
+                                  "\n");
+  const Arguments scores = {"--log-likelihoods", path("texts.jsonl").string(), "--log-samples"};
+  const auto scored = [&](int ranks, const char* name, const Arguments& more) {
+    Arguments arguments = scores;
+    arguments.push_back(path(name).string());
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = run_eval(ranks, arguments);
+    expect_success(outcome);
+    EXPECT_EQ(outcome.count("3 texts with 29 predicted tokens"), 1u) << outcome.output;
+    return lines(name);
+  };
+  const std::vector<Json> alone = scored(kAlone, "alone.jsonl", {});
+  const std::vector<Json> two = scored(2, "two.jsonl", {"--tensor", "2", "--micro-batch", "1"});
+  expect_success(run_eval(kAlone, {"--multiple-choice", path("plain.jsonl").string(),
+                                   "--log-samples", path("plain_log.jsonl").string()}));
+  const Json choices = lines("plain_log.jsonl")[0]["log_likelihoods"];
+  ASSERT_EQ(alone.size(), 3u);
+  ASSERT_EQ(two.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    const auto expected = alone[i]["log_likelihood"].get<double>();
+    EXPECT_NEAR(two[i]["log_likelihood"].get<double>(), expected, 2e-5 * std::abs(expected));
+    EXPECT_EQ(alone[i]["tokens"], i < 2 ? 3 : 23);
+    if (i == 2) continue;
+    EXPECT_NEAR(choices[i].get<double>(), expected, 2e-6 * std::abs(expected));
+  }
+  const auto refused = [&](const Arguments& arguments, const Arguments& facts) {
+    expect_refused(run_eval(kAlone, arguments), facts);
+  };
+  refused({"--log-likelihoods", path("texts.jsonl").string()}, {"add --log-samples"});
+  Arguments both = scores;
+  both.insert(both.end(), {path("x.jsonl").string(), "--data", dataset()});
+  refused(both, {"--log-likelihoods scores texts instead of evaluating data", "--data"});
+  both.resize(4);
+  both.insert(both.end(), {"--multiple-choice", path("plain.jsonl").string()});
+  refused(both, {"--multiple-choice and --log-likelihoods are both given"});
+}
+
 TEST_F(CliMultipleChoice, RefusesBeforeTheRun) {
   const auto refused = [&](const Arguments& sets, const Arguments& facts) {
     Arguments all = {"data.eval_fraction=0.2", "eval.interval=20"};

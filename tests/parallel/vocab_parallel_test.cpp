@@ -25,7 +25,7 @@ constexpr int64_t kVocab = 37, kWidth = 12;
 struct TextbookLoss {
   double loss = 0.0;
   double correct = 0.0;
-  std::vector<double> losses;  // of rows with a target, in order
+  std::vector<double> losses, margins;  // of rows with a target, in order
   std::vector<double> dx, dtable, dbias;
 
   TextbookLoss(const std::vector<double>& x, const std::vector<double>& table,
@@ -39,7 +39,9 @@ struct TextbookLoss {
         p[v] = std::exp(std::inner_product(&x[n * kWidth], &x[n * kWidth] + kWidth,
                                            &table[v * kWidth], bias[v]));
       }
-      if (p[target] == *std::max_element(p.begin(), p.end())) ++correct;
+      const double largest = *std::max_element(p.begin(), p.end());
+      margins.push_back(std::log(p[target] / largest));
+      if (p[target] == largest) ++correct;
       const double sum = std::accumulate(p.begin(), p.end(), 0.0);
       losses.push_back(-std::log(p[target] / sum));
       loss += losses.back();
@@ -90,16 +92,24 @@ TEST_P(VocabParallel, LossAndGradientsMatchReference) {
       test::TestTensor dx({rows, kWidth}, DType::f32), loss({1}, DType::f64),
           loss_only({1}, DType::f64);
       test::TestTensor correct({1}, DType::f64);
-      test::TestTensor losses({rows}, DType::f32);
-      head.loss(ctx, x.tensor, targets.tensor, loss_only.tensor, correct.tensor, losses.tensor);
+      test::TestTensor losses({rows}, DType::f32), margins({rows}, DType::f32);
+      head.loss(ctx, x.tensor, targets.tensor, loss_only.tensor, correct.tensor,
+                {losses.tensor, margins.tensor});
       head.loss_and_gradient(ctx, x.tensor, targets.tensor, scale, loss.tensor, dx.tensor);
       const double tolerance = test::sum_tolerance(DType::f32, kVocab);
       EXPECT_NEAR(loss.tensor.span<double>()[0], expected.loss, tolerance * expected.loss);
       EXPECT_EQ(loss_only.tensor.span<double>()[0], loss.tensor.span<double>()[0]);
       EXPECT_EQ(correct.tensor.span<double>()[0], expected.correct);
-      std::vector<double> of_targets = test::to_doubles(losses.tensor);
-      of_targets.erase(of_targets.begin() + rows / 2);  // it has no target
-      test::expect_close(of_targets, expected.losses, tolerance, "losses");
+      const auto of_targets = [&](const test::TestTensor& tensor) {
+        std::vector<double> values = test::to_doubles(tensor.tensor);
+        values.erase(values.begin() + rows / 2);  // it has no target
+        return values;
+      };
+      test::expect_close(of_targets(losses), expected.losses, tolerance, "losses");
+      const std::vector<double> found = of_targets(margins);
+      test::expect_close(found, expected.margins, tolerance, "margins");
+      // Exactly 0, whichever rank has the target and the largest logit.
+      EXPECT_EQ(std::ranges::count(found, 0.0), static_cast<int64_t>(expected.correct));
       test::expect_close(dx.tensor, expected.dx, 4 * tolerance, "dx");
       test::expect_close(parameter.real_part(parameter.grad),
                          test::shard_of(expected.dtable, parameter),

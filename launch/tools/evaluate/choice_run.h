@@ -8,9 +8,6 @@
 
 namespace tessera {
 
-/// Throws if options of data and of multiple-choice questions are given together.
-void check_question_options(const EvalOptions& options);
-
 /// Answers the questions of options.multiple_choice with the model at `checkpoint`, in fp32, and
 /// writes options.log_samples: a line per question, in the order of the files.
 ///

@@ -26,6 +26,23 @@ std::string choices_to_string(const EvalReport& report) {
   return text;
 }
 
+std::string scored_to_string(const EvalReport& report) {
+  return fmt::format("{}: {} texts with {} predicted tokens, {:.0f} tokens/s",
+                     checkpoint_text(report), report.scored->lines, report.scored->tokens,
+                     static_cast<double>(report.scored->tokens) / std::max(report.seconds, 1e-9));
+}
+
+Json scored_to_json(const EvalReport& report) {
+  Json json = {{"checkpoint", report.checkpoint.string()},
+               {"step", report.step},
+               {"ema", report.ema},
+               {"texts", report.scored->lines},
+               {"token_targets", report.scored->tokens},
+               {"seconds", report.seconds}};
+  if (!report.notes.empty()) json["notes"] = report.notes;
+  return json;
+}
+
 Json choices_to_json(const EvalReport& report) {
   Json files = Json::array();
   for (const ChoiceScores& scores : report.found.choices) {
@@ -69,6 +86,7 @@ std::string to_string(const EvalReport& report) {
   std::string text;
   for (const std::string& note : report.notes) text += note + "\n";
   if (!found.choices.empty()) return text + choices_to_string(report);
+  if (report.scored) return text + scored_to_string(report);
   text += fmt::format("{}: {} samples of {} tokens", checkpoint_text(report), report.samples,
                       counts.tokens);
   if (counts.token_targets > 0) {
@@ -98,6 +116,7 @@ std::string to_string(const EvalReport& report) {
 Json to_json(const EvalReport& report) {
   const Evaluation& found = report.found;
   if (!found.choices.empty()) return choices_to_json(report);
+  if (report.scored) return scored_to_json(report);
   Json json = {{"checkpoint", report.checkpoint.string()},
                {"step", report.step},
                {"ema", report.ema},

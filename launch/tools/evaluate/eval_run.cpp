@@ -26,6 +26,7 @@
 #include "launch/tools/evaluate/eval_dump.h"
 #include "launch/tools/evaluate/eval_model.h"
 #include "launch/tools/evaluate/eval_progress.h"
+#include "launch/tools/evaluate/likelihood_run.h"
 #include "launch/tools/predict/text_model.h"
 #include "launch/train/evaluation_pass.h"
 #include "models/architecture.h"
@@ -169,6 +170,27 @@ class EvalRun {
   std::unique_ptr<PrefetchedEvaluation> prefetched_;
 };
 
+/// Throws if options of data, of questions and of texts to score are given together.
+void check_files(const EvalOptions& options) {
+  const bool asks = !options.multiple_choice.empty(), scores = options.log_likelihoods.has_value();
+  require(!options.log_samples || asks || scores,
+          "--log-samples writes the answers to questions or the scores of texts, but no file has "
+          "any: add --multiple-choice or --log-likelihoods");
+  require(!asks || !scores,
+          "--multiple-choice and --log-likelihoods are both given: choose one, because "
+          "--log-samples writes the lines of one");
+  require(!scores || options.log_samples,
+          "--log-likelihoods scores the texts of a file, but where to write the scores is unknown: "
+          "add --log-samples");
+  if (!asks && !scores) return;
+  const bool of_data = options.data || options.part != DataPart::eval || options.config ||
+                       !options.overrides.empty() || options.max_samples || options.dump;
+  require(!of_data,
+          "{} instead of evaluating data, so --data, --part, --config, --set, --max-samples and "
+          "--dump have no effect: leave them out",
+          asks ? "--multiple-choice answers questions" : "--log-likelihoods scores texts");
+}
+
 }  // namespace
 
 EvalReport run_eval(const EvalOptions& options, Communicator& world) {
@@ -184,7 +206,7 @@ EvalReport run_eval(const EvalOptions& options, Communicator& world) {
     require(!options.data || options.part == DataPart::eval,
             "--part selects a part of the configuration's data, but all of --data is evaluated: "
             "leave one of them out");
-    check_question_options(options);
+    check_files(options);
   });
   const MemoryUse use(
       "",
@@ -194,6 +216,7 @@ EvalReport run_eval(const EvalOptions& options, Communicator& world) {
   if (!options.multiple_choice.empty()) {
     return answer_questions(options, groups, path, devices.device);
   }
+  if (options.log_likelihoods) return score_texts(options, groups, path, devices.device);
   return EvalRun(options, groups, path, devices.device).run();
 }
 

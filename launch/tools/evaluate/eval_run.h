@@ -32,7 +32,14 @@ struct EvalOptions {
   std::optional<std::string> dump;  ///< a safetensors file of what was evaluated
   /// Files of questions to answer instead of evaluating data.
   std::vector<std::string> multiple_choice;
-  std::optional<std::string> log_samples;  ///< a .jsonl file of the answers
+  std::optional<std::string> log_likelihoods;  ///< a file of texts to score instead
+  std::optional<std::string> log_samples;      ///< a .jsonl file of the answers or scores
+};
+
+/// What was scored of a file of texts.
+struct ScoredTexts {
+  int64_t lines = 0;
+  int64_t tokens = 0;  ///< that were predicted
 };
 
 /// The results of evaluating a checkpoint's model on some data.
@@ -41,17 +48,19 @@ struct EvalReport {
   int64_t step = 0;
   bool ema = false;  ///< of the averaged weights
   int64_t samples = 0;
-  bool predicts_masked = false;  ///< BERT's losses are of masked tokens
-  bool token_labels = false;     ///< tokens' losses are of words' labels
-  bool compares_texts = false;   ///< documents have no labels, but embeddings
-  Evaluation found;              ///< only `choices` with EvalOptions::multiple_choice
+  bool predicts_masked = false;            ///< BERT's losses are of masked tokens
+  bool token_labels = false;               ///< tokens' losses are of words' labels
+  bool compares_texts = false;             ///< documents have no labels, but embeddings
+  Evaluation found;                        ///< only `choices` with EvalOptions::multiple_choice
+  std::optional<ScoredTexts> scored = {};  ///< with EvalOptions::log_likelihoods, only this
   double seconds = 0.0;
   std::vector<std::string> label_names;  ///< of a head that classifies; empty: numbers
   std::vector<std::string> notes;        ///< sentences about the data for the user
 };
 
 /// Evaluates a checkpoint's weights in fp32, with samples in their natural order and as in epoch 0,
-/// so that every evaluation sees the same on any layout; or answers multiple-choice questions.
+/// so that every evaluation sees the same on any layout; or answers multiple-choice questions, or
+/// scores texts.
 /// Throws on all ranks or none. Collective.
 EvalReport run_eval(const EvalOptions& options, Communicator& world);
 

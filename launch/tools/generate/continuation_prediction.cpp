@@ -31,7 +31,11 @@ class ContinuationPrediction final : public FilePrediction {
       prompts_.push_back(options.chat
                              ? encode_chat_prompt(config, tokenizer, *options.chat, prompt, where)
                              : encode(config, tokenizer, prompt, where));
-      if (!file.truncate) require_fits(config, prompts_.back(), where, kTruncateAdvice);
+      if (file.truncate) {
+        truncate_prompt(config, options.ends.max_tokens, prompts_.back());
+      } else {
+        require_fits(config, prompts_.back(), where, kTruncateAdvice);
+      }
     };
     for_each_first_text(file.input, kPromptFields, add);
     require(!prompts_.empty(), "{}: there is no prompt", file.input);

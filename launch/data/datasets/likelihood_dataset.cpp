@@ -1,0 +1,89 @@
+#include "launch/data/datasets/likelihood_dataset.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "launch/data/datasets/line_reader.h"
+#include "launch/support/files/mapped_file.h"
+#include "launch/support/text/json.h"
+
+namespace tessera {
+namespace {
+
+constexpr std::string_view kScoredFields = "context and continuation, or text";  // for messages
+
+/// The string in a field of a line, which has only fields of these names.
+std::string scored_field(const Json& line, const char* key, const std::string& where) {
+  const auto found = line.find(key);
+  require(found != line.end(), "{}: there is no \"{}\": a line must have {}", where, key,
+          kScoredFields);
+  require(found->is_string(), "{}: \"{}\" must be a string, but is a {}", where, key,
+          found->type_name());
+  return found->get<std::string>();
+}
+
+void check_scored_fields(const Json& line, bool is_text, const std::string& where) {
+  for (const auto& [key, value] : line.items()) {
+    const bool is_known = is_text ? key == "text" : key == "context" || key == "continuation";
+    require(is_known, "{}: has a field {}, but a line must have {}", where, quote(key),
+            kScoredFields);
+  }
+}
+
+}  // namespace
+
+LikelihoodDataset::LikelihoodDataset(const std::string& path, const Tokenizer& tokenizer,
+                                     const ModelConfig& model)
+    : ContinuationDataset(path, model) {
+  require(path.ends_with(".jsonl"),
+          "{}: a file of texts to score must have a name that ends in .jsonl", path);
+  require_next_token(path, model, "score texts");
+  const MappedFile file(path);
+  LineReader lines(file);
+  while (lines.next()) {
+    const std::string where = lines.where();
+    const Json line = parse_json_line(lines, kScoredFields);
+    const bool is_text = line.contains("text");
+    check_scored_fields(line, is_text, where);
+    if (is_text) {
+      add_windows(scored_field(line, "text", where), tokenizer, model, where + ": the text");
+    } else {
+      const EncodedContext context =
+          encode_context(tokenizer, scored_field(line, "context", where), where);
+      const std::string here = where + ": the continuation";
+      const std::vector<int32_t> tokens =
+          encode_continuation(tokenizer, context, scored_field(line, "continuation", where), here);
+      add(tokens, std::ssize(tokens) - std::ssize(context.tokens), model, here);
+    }
+    first_.push_back(num_continuations());
+  }
+  require(num_lines() > 0, "{}: there is no line", path);
+  pack();
+}
+
+void LikelihoodDataset::add_windows(const std::string& text, const Tokenizer& tokenizer,
+                                    const ModelConfig& model, const std::string& where) {
+  std::vector<int32_t> tokens = encode_text(tokenizer, text, where);
+  tokens.insert(tokens.begin(), first_token(tokenizer, where));
+  const int64_t size = std::ssize(tokens);  // of which the first is not predicted
+  for (int64_t begin = 1; begin < size;) {
+    const int64_t end = std::min(begin + seq_length(), size);
+    const int64_t before = std::max<int64_t>(end - seq_length() - 1, 0);
+    add({tokens.begin() + before, tokens.begin() + end}, end - begin, model, where);
+    begin = end;
+  }
+}
+
+Range LikelihoodDataset::continuations(int64_t line) const {
+  const auto i = static_cast<size_t>(line);
+  return {first_[i], first_[i + 1]};
+}
+
+std::string summary_of(const LikelihoodDataset& dataset) {
+  return fmt::format("{}: {} lines{}", dataset.path(), dataset.num_lines(),
+                     truncation_note(dataset));
+}
+
+}  // namespace tessera

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/device.h"
+#include "launch/data/datasets/continuation_dataset.h"
+#include "launch/support/files/staged_file.h"
+#include "launch/tools/evaluate/eval_model.h"
+#include "launch/tools/evaluate/eval_run.h"
+#include "launch/train/continuation_pass.h"
+#include "parallel/process_grid.h"
+
+namespace tessera {
+
+/// Scores files of continuations with a checkpoint's model, in fp32, and writes
+/// options.log_samples. One rank's part.
+class ContinuationRun {
+ public:
+  using Files = std::vector<std::shared_ptr<const ContinuationDataset>>;
+
+  /// Opens the checkpoint and the files, which must be the same on all ranks. Throws on all ranks
+  /// or none. Collective.
+  ContinuationRun(const EvalOptions& options, const ParallelGroups& groups,
+                  const std::filesystem::path& checkpoint, Device device,
+                  const std::function<Files(const Tokenizer&, const ModelConfig&)>& open_files);
+
+  /// Calls `use` with the scores of each file, on every rank, and writes what it returns to
+  /// options.log_samples, which appears once all are scored. Returns a report with the checkpoint,
+  /// the step and the time. Throws on all ranks or none. Collective.
+  EvalReport run(
+      const std::function<std::string(size_t file, const ContinuationScores& scores)>& use);
+
+ private:
+  void open(Device device,
+            const std::function<Files(const Tokenizer&, const ModelConfig&)>& open_files);
+
+  const EvalOptions& options_;
+  const ParallelGroups& groups_;
+  EvalReport report_;
+  ModelConfig config_;
+  Files files_;
+  std::vector<TokenBatches> batches_;  // of each file
+  std::unique_ptr<EvalModel> model_;
+  std::unique_ptr<PrefetchedEvaluation> prefetched_;
+  std::unique_ptr<StagedFile> log_;  // on rank 0
+};
+
+}  // namespace tessera

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <filesystem>
+
+#include "core/device.h"
+#include "launch/tools/evaluate/eval_run.h"
+#include "parallel/process_grid.h"
+
+namespace tessera {
+
+/// Scores the texts of options.log_likelihoods (likelihood_dataset.h) with the model at
+/// `checkpoint`, in fp32, and writes options.log_samples: a line for each line.
+///
+///     {"log_likelihood": -12.5, "greedy": false, "tokens": 4}
+///
+/// The log-likelihood is the sum of log p of the tokens. `greedy` says whether no other token is
+/// likelier than any of them. Throws on all ranks or none. Collective.
+EvalReport score_texts(const EvalOptions& options, const ParallelGroups& groups,
+                       const std::filesystem::path& checkpoint, Device device);
+
+}  // namespace tessera
