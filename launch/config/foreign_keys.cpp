@@ -68,7 +68,7 @@ constexpr ForeignKey kForeignKeys[] = {
      "with model.lora_alpha and model.lora_targets"},
     {"model.lora_targets",
      {"target_modules", "lora_target_modules"},
-     "patterns of names here, as in [\"*.attention.qkv\"]"},
+     "patterns of the layers' names here"},
 
     {"data.train",
      {"data_path", "train_data", "train_data_path", "dataset", "dataset_path", "train_file"}},
@@ -151,9 +151,7 @@ constexpr ForeignKey kForeignKeys[] = {
     {"optimizer.ema_decay", {"model_ema_decay", "ema_rate", "averaging_decay"}},
     {"optimizer.moment_dtype", {"exp_avg_dtype", "exp_avg_sq_dtype"}},
     {"optimizer.grad_clip", {"clip_grad", "max_grad_norm", "gradient_clipping", "max_norm"}},
-    {"optimizer.trained",
-     {"modules_to_save"},
-     "patterns of names here, as in [\"embedding.word\", \"head.*\"]"},
+    {"optimizer.trained", {"modules_to_save"}, "patterns of the parameters' names here"},
 
     {"eval.interval", {"eval_interval", "eval_steps"}},
     {"eval.interval", {"eval_strategy", "evaluation_strategy"}, "always in steps"},
