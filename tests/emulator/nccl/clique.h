@@ -92,7 +92,7 @@ class NcclClique {
  private:
   uint64_t number_;
   int size_;
-  bool connects_at_runtime_;
+  bool connects_at_runtime_, registers_in_graphs_;
 };
 
 }  // namespace emulator

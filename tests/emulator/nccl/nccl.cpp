@@ -38,18 +38,28 @@ struct Id {
 /// Communicators that the calling thread has aborted without waiting for their end yet.
 thread_local std::vector<const ncclComm*> aborted;
 
-/// Aborts wait until no graph contains a call of the communicator. NCCL's own abort would wait
+/// Aborts wait until no graph contains a call of the communicator, and, because they free memory,
+/// until the GPU has no kernels of communicators that are not aborted. NCCL's own would wait
 /// forever.
-void wait_for_graphs() {
+void end_aborts() {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-  for (const ncclComm* comm : aborted) {
-    while (comm->graphs.use_count() > 1) {
+  const auto wait_while = [&](const ncclComm& comm, const char* what, const auto& condition) {
+    while (true) {
+      {
+        const std::lock_guard lock(emulator::stream_mutex());
+        if (!condition()) return;
+      }
       if (std::chrono::steady_clock::now() > deadline) {
-        emulator::nccl_fail("ncclCommAbort of " + comm->name() +
-                            " waits for a graph that contains its calls");
+        emulator::nccl_fail("ncclCommAbort of " + comm.name() + " waits for " + what);
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
+  };
+  for (const ncclComm* comm : aborted) {
+    wait_while(*comm, "a graph that contains its calls",
+               [&] { return comm->graphs.use_count() > 1; });
+    wait_while(*comm, "kernels of communicators that are not aborted",
+               [&] { return emulator::has_nccl_kernels(comm->device); });
   }
   aborted.clear();
 }
@@ -231,7 +241,8 @@ ncclResult_t ncclCommAbort(ncclComm_t which) {
     aborted.push_back(&comm);
   }
   emulator::NcclConnection::flush();
-  if (group_depth == 0) wait_for_graphs();
+  constexpr int kGroupAbort = 22200;  // earlier versions do not wait for the end of a group
+  if (group_depth == 0 || emulator::nccl_version_code() < kGroupAbort) end_aborts();
   return ncclSuccess;
 }
 
@@ -241,7 +252,7 @@ ncclResult_t ncclGroupStart() {
 }
 ncclResult_t ncclGroupEnd() {
   if (group_depth == 0) return refuse(ncclInvalidUsage, "ncclGroupEnd: not in a group call.");
-  if (--group_depth == 0) wait_for_graphs();
+  if (--group_depth == 0) end_aborts();
   return ncclSuccess;
 }
 
