@@ -71,10 +71,15 @@ ncclResult_t refuse(ncclResult_t code, const std::string& why) {
 
 void enter(ncclComm& comm, State state) {
   comm.state = state;
-  if (state == State::ended) emulator::return_device_bytes(emulator::kNcclBytes, comm.device);
+  if (state == State::ended) emulator::return_device_bytes(comm.device_bytes, comm.device);
   comm.clique->state_changed(comm);
   emulator::something_happens();
   emulator::wake_waiting_hosts();
+}
+
+void take_device_bytes(ncclComm& comm, size_t bytes) {
+  comm.device_bytes += bytes;
+  emulator::take_device_bytes(bytes, comm.device);
 }
 
 ncclComm& living(ncclComm_t comm, const char* function) {
@@ -133,6 +138,7 @@ ncclResult_t call(ncclComm_t which, const NcclCall& what, cudaStream_t stream) {
     return fault;
   }
   if (what.count == 0) return ncclSuccess;
+  if (comm.kinds.insert(what.kind).second) take_device_bytes(comm, emulator::kNcclKindBytes);
   if (!clique.connected(comm.rank, what)) {
     if (const ncclResult_t code = connect(comm, what, lock); code != ncclSuccess) return code;
   }
@@ -189,7 +195,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
   int device = 0;
   cudaGetDevice(&device);
   ncclComm& mine = emulator::new_comm(*clique, rank, device);
-  emulator::take_device_bytes(emulator::kNcclBytes, device);
+  take_device_bytes(mine, emulator::kNcclBytes);
   clique->join(mine);
   const ncclResult_t fault = emulator::nccl_fault(rank, -1);
   if (fault != ncclSuccess && ranks > 1) mine.fail(fault, "a fault injected by a test");
