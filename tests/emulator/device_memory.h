@@ -23,6 +23,7 @@ size_t free_device_bytes(int device);
 inline constexpr size_t kCublasLtBytes = size_t{8} << 20;  ///< a handle
 inline constexpr size_t kCudnnBytes = size_t{16} << 20;    ///< a handle
 inline constexpr size_t kNcclBytes = size_t{64} << 20;     ///< a rank's end of a communicator
+inline constexpr size_t kNcclKindBytes = size_t{8} << 20;  ///< its first collective of each kind
 void take_device_bytes(size_t bytes, int device);
 void return_device_bytes(size_t bytes, int device);
 

@@ -5,6 +5,7 @@
 #include <set>
 #include <unordered_set>
 
+#include "core/deterministic.h"
 #include "core/ops/cuda/attention/cudnn_attention.h"
 
 namespace tessera::cuda {
@@ -127,6 +128,9 @@ TEST(AttentionPlanKey, BackwardIsSplitToLimitScratch) {
   EXPECT_EQ(backward(9, 1024, 0).documents, 10);
   EXPECT_EQ(backward(2, 8192, 8192).documents, 1);
   EXPECT_EQ(key_of(1 << 16, 128, 512).documents, 128) << "a forward pass needs no scratch";
+  use_deterministic_algorithms(false);
+  EXPECT_EQ(backward(32, 1024, 1024).documents, 32);
+  use_deterministic_algorithms(true);
 }
 
 TEST(AttentionPlanKey, DenseCallsStartAtAlignedStatistics) {

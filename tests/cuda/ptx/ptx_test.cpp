@@ -13,10 +13,12 @@
 #include <fstream>
 #include <numeric>
 #include <random>
+#include <regex>
 #include <span>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/cuda/ptx/probes.cu"
@@ -43,19 +45,26 @@ struct Results {
   std::vector<Out> ptx, cpp;
 };
 
-/// Runs a probe in both forms, in blocks of one warp. Its last argument is `out`, for output.
+/// Runs a probe of `module` and its C++, in blocks of one warp. Its last argument is `out`, for
+/// output.
 template <typename Kernel, typename Out, typename... In>
-Results<Out> run_probe(const char* name, Kernel* kernel, size_t blocks, const std::vector<Out>& out,
-                       std::vector<In>... in) {
+Results<Out> run_probe(const Module& module, const char* name, Kernel* kernel, size_t blocks,
+                       const std::vector<Out>& out, std::vector<In>... in) {
   constexpr size_t kSharedBytes = 512;
   const auto count = static_cast<unsigned>(blocks);
   Results<Out> results{out, out};
   std::vector<std::span<std::byte>> arguments{std::as_writable_bytes(std::span(in))...};
   arguments.push_back(std::as_writable_bytes(std::span(results.ptx)));
-  Warp(probes().entries.at(name), arguments, kSharedBytes).run(count);
+  Warp(module.entries.at(name), arguments, kSharedBytes).run(count);
   emulator::run_grid({name, {count}, {kLanes}, kSharedBytes},
                      [&] { kernel(in.data()..., results.cpp.data()); });
   return results;
+}
+
+/// Runs a probe in both forms.
+template <typename Kernel, typename... Values>
+auto run_probe(const char* name, Kernel* kernel, size_t blocks, const Values&... values) {
+  return run_probe(probes(), name, kernel, blocks, values...);
 }
 
 /// All upper halves, each with lower halves at and beside zero, a tie and the end.
@@ -193,6 +202,86 @@ TEST(Ptx, AsyncCopiesMatch) {
       EXPECT_EQ(std::memcmp(&ptx, &cpp, sizeof(uint4)), 0) << "lane " << lane;
     }
   }
+}
+
+// --- planted bugs
+
+/// Whether the results of a probe differ, or the interpreter refuses it.
+template <typename Kernel, typename... Values>
+bool fails(const Module& module, const char* name, Kernel* kernel, const Values&... values) {
+  try {
+    const auto results = run_probe(module, name, kernel, 1, values...);
+    return std::memcmp(results.ptx.data(), results.cpp.data(),
+                       results.ptx.size() * sizeof(results.ptx[0])) != 0;
+  } catch (const std::runtime_error&) {
+    return true;
+  }
+}
+
+/// Expects that a probe passes, and that it fails after each of the edits of its PTX, which are
+/// pairs of a regular expression and a replacement.
+template <typename Kernel, typename... Values>
+void expect_found(const std::vector<std::pair<std::string, std::string>>& edits, const char* name,
+                  Kernel* kernel, const Values&... values) {
+  EXPECT_FALSE(fails(probes(), name, kernel, values...)) << name;
+  const std::string text = read(TESSERA_PROBES_PTX);
+  for (const auto& [pattern, replacement] : edits) {
+    const std::string edited = std::regex_replace(text, std::regex(pattern), replacement);
+    EXPECT_NE(edited, text) << pattern << " is nowhere";
+    EXPECT_TRUE(fails(parse_module(edited), name, kernel, values...))
+        << name << " with " << pattern << " → " << replacement;
+  }
+}
+
+TEST(PtxFindsBugs, InConversions) {
+  std::mt19937 random(5);
+  std::uniform_real_distribution<float> any(-9.0f, 9.0f);
+  std::vector<float> low(4 * kLanes), high(kLanes);
+  for (float& x : low) x = any(random);
+  for (float& x : high) x = any(random);
+  const std::vector<float> one(low.begin(), low.begin() + kLanes);
+  expect_found({{"cvt.rn.bf16.f32", "cvt.rz.bf16.f32"},
+                {"cvt.rn.bf16.f32 (%rs[0-9]+), %f[0-9]+", "cvt.rn.bf16.f32 $1, %r1"}},
+               "from_float_probe", cuda::from_float_probe, std::vector<bfloat16>(kLanes), one);
+  const std::string swapped = "(cvt.rn.bf16x2.f32 %r[0-9]+), (%f[0-9]+), (%f[0-9]+)";
+  expect_found({{swapped, "$1, $3, $2"}, {swapped, "$1, $2, $2"}}, "pack_bf16_probe",
+               cuda::pack_bf16_probe, std::vector<uint32_t>(kLanes), one, high);
+  expect_found({{swapped, "$1, $3, $2"}}, "round_to_probe", cuda::round_to_probe,
+               std::vector<bfloat16>(4 * kLanes), low);
+}
+
+TEST(PtxFindsBugs, InFragments) {
+  std::mt19937 random(6);
+  std::vector<uint32_t> a(4 * kLanes), b(2 * kLanes);
+  for (auto* fragment : {&a, &b}) {  // pairs of small integers
+    for (uint32_t& pair : *fragment) pair = 0x40004080u + (random() % 64 << 16) + random() % 64;
+  }
+  const std::string f4 = R"(\{%f\d+, %f\d+, %f\d+, %f\d+\})";
+  const std::string mma = "(mma.sync[^{]*" + f4 + R"(, \{)(%r\d+), (%r\d+), (%r\d+), (%r\d+))";
+  expect_found({{mma, "$1$3, $2, $4, $5"},
+                {mma, "$1$2, $4, $3, $5"},
+                {R"((mma.sync.*\}, \{)(%r\d+), (%r\d+)\})", "$1$3, $2}"},
+                {R"((mma.sync.*\{)(%f\d+), (%f\d+), (%f\d+), (%f\d+)\};)", "$1$2, $4, $3, $5};"}},
+               "mma_probe", cuda::mma_probe, random_integers<float>(4 * kLanes, random, 99), a, b);
+  std::vector<int> row_of_lane(kLanes);
+  std::iota(row_of_lane.begin(), row_of_lane.end(), 0);
+  const std::vector<uint32_t> before(4 * kLanes);
+  const std::vector<uint4> rows = random_rows(random);
+  expect_found(
+      {{"x4.shared", "x4.trans.shared"}, {R"((ldmatrix[^{]*\{)(%r\d+), (%r\d+))", "$1$3, $2"}},
+      "load_matrices_probe", cuda::load_matrices_probe, before, rows, row_of_lane);
+  expect_found({{"x4.trans.shared", "x4.shared"}}, "load_transposed_matrices_probe",
+               cuda::load_transposed_matrices_probe, before, rows, row_of_lane);
+}
+
+TEST(PtxFindsBugs, InAsyncCopies) {
+  std::mt19937 random(7);
+  std::vector<int> valid(kLanes, 1);
+  valid[3] = 0;
+  const std::string copy = R"((cp.async[^;]*), 16, (%r\d+);)";
+  expect_found({{copy, "$1, 8, $2;"}, {copy, "$1, 16, 16;"}, {"cp.async.wait_all;", ""}},
+               "async_copies_probe", cuda::async_copies_probe, std::vector<uint4>(kLanes),
+               random_rows(random), valid);
 }
 
 struct Statement {

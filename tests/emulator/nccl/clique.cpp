@@ -26,8 +26,12 @@ ncclComm& new_comm(NcclClique& clique, int rank, int device) {
 }
 
 NcclClique::NcclClique(uint64_t number, int size) : number_(number), size_(size) {
-  const char* value = std::getenv("NCCL_RUNTIME_CONNECT");
-  connects_at_runtime_ = value == nullptr || value != std::string_view("0");
+  const auto is_on = [](const char* name) {
+    const char* value = std::getenv(name);
+    return value == nullptr || value != std::string_view("0");
+  };
+  connects_at_runtime_ = is_on("NCCL_RUNTIME_CONNECT");
+  registers_in_graphs_ = is_on("NCCL_GRAPH_REGISTER");
 }
 
 bool NcclClique::connected(int rank, const NcclCall& call) const {
@@ -37,13 +41,17 @@ bool NcclClique::connected(int rank, const NcclCall& call) const {
 void NcclClique::enqueue(ncclComm& comm, const NcclCall& call, Stream& stream) {
   NcclCall kept = call;
   kept.captured = stream.capture.active();
+  if (kept.captured && registers_in_graphs_) {
+    nccl_fail(describe(kept) + " on " + comm.name() +
+              ", registers buffers that are not from ncclMemAlloc: NCCL_GRAPH_REGISTER is not 0");
+  }
   enqueue_node(stream, [this, &comm, kept, held = comm.graphs](Stream& on) {
     if (comm.has_ended()) {
       nccl_fail(describe(kept) + " is launched on " + comm.name() + ", which has ended");
     }
     const uint64_t ticket = on.enqueued + 1;
     comm.tickets[&on] = ticket;
-    const auto kernel = launch_nccl_kernel(comm.device, number(), on, ticket);
+    const auto kernel = launch_nccl_kernel(comm, on, ticket);
     const Work work = post(comm, kept, kernel);
     enqueue_work(on, [&comm, kernel, work] {
       const bool done = comm.has_ended() || (may_run(kernel) && work());

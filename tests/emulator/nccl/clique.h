@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -33,7 +34,9 @@ struct ncclComm {
   emulator::NcclRemoteRank* remote = nullptr;  ///< the rank of another process that it represents
   State state = State::connecting;
   int calls = 0;
-  ncclResult_t error = ncclSuccess;  ///< permanent
+  std::set<emulator::NcclKind> kinds;  ///< of its calls
+  size_t device_bytes = 0;             ///< that it takes of its GPU
+  ncclResult_t error = ncclSuccess;    ///< permanent
   std::string last_error;
   std::optional<emulator::NcclCall> connecting;   ///< the first call of its kind
   std::map<emulator::Stream*, uint64_t> tickets;  ///< of its last work
@@ -72,7 +75,8 @@ class NcclClique {
   /// Collectives are connected from the start if NCCL_RUNTIME_CONNECT is 0.
   bool connected(int rank, const NcclCall& call) const;
 
-  /// Enqueues the call, or adds it to a graph.
+  /// Enqueues the call, or adds it to a graph. Unless NCCL_GRAPH_REGISTER is 0, NCCL would register
+  /// the buffers of a graph, which are not from ncclMemAlloc: this ends the process.
   void enqueue(ncclComm& comm, const NcclCall& call, Stream& stream);
 
   /// Reports that the rank's state has changed.
@@ -92,7 +96,7 @@ class NcclClique {
  private:
   uint64_t number_;
   int size_;
-  bool connects_at_runtime_;
+  bool connects_at_runtime_, registers_in_graphs_;
 };
 
 }  // namespace emulator

@@ -5,19 +5,20 @@
 
 #include "tests/emulator/streams.h"
 
+struct ncclComm;
+
 namespace emulator {
 
 /// A launched kernel of NCCL. It occupies its GPU from its start until all ranks have run theirs.
 struct NcclKernel {
-  int device;
-  uint64_t communicator;
+  const ncclComm* comm;
   Stream* stream;
   uint64_t ticket;  ///< of its work on the stream
   bool done = false;
 };
 
 /// Records the launch of a kernel. All functions require stream_mutex().
-std::shared_ptr<NcclKernel> launch_nccl_kernel(int device, uint64_t communicator, Stream& stream,
+std::shared_ptr<NcclKernel> launch_nccl_kernel(const ncclComm& comm, Stream& stream,
                                                uint64_t ticket);
 
 /// Starts the kernel, which its stream has reached, if it may start now; returns whether it has
@@ -29,6 +30,9 @@ bool may_run(const std::shared_ptr<NcclKernel>& kernel);
 
 /// Frees the GPU for other kernels.
 void end_nccl_kernel(NcclKernel& kernel);
+
+/// Whether the GPU has kernels of communicators that have not ended.
+bool has_nccl_kernels(int device);
 
 /// The emulated version of NCCL: NCCL_VERSION_CODE, or TESSERA_EMULATOR_NCCL_VERSION.
 int nccl_version_code();

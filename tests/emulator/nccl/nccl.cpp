@@ -38,18 +38,28 @@ struct Id {
 /// Communicators that the calling thread has aborted without waiting for their end yet.
 thread_local std::vector<const ncclComm*> aborted;
 
-/// Aborts wait until no graph contains a call of the communicator. NCCL's own abort would wait
+/// Aborts wait until no graph contains a call of the communicator, and, because they free memory,
+/// until the GPU has no kernels of communicators that are not aborted. NCCL's own would wait
 /// forever.
-void wait_for_graphs() {
+void end_aborts() {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-  for (const ncclComm* comm : aborted) {
-    while (comm->graphs.use_count() > 1) {
+  const auto wait_while = [&](const ncclComm& comm, const char* what, const auto& condition) {
+    while (true) {
+      {
+        const std::lock_guard lock(emulator::stream_mutex());
+        if (!condition()) return;
+      }
       if (std::chrono::steady_clock::now() > deadline) {
-        emulator::nccl_fail("ncclCommAbort of " + comm->name() +
-                            " waits for a graph that contains its calls");
+        emulator::nccl_fail("ncclCommAbort of " + comm.name() + " waits for " + what);
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
+  };
+  for (const ncclComm* comm : aborted) {
+    wait_while(*comm, "a graph that contains its calls",
+               [&] { return comm->graphs.use_count() > 1; });
+    wait_while(*comm, "kernels of communicators that are not aborted",
+               [&] { return emulator::has_nccl_kernels(comm->device); });
   }
   aborted.clear();
 }
@@ -61,10 +71,15 @@ ncclResult_t refuse(ncclResult_t code, const std::string& why) {
 
 void enter(ncclComm& comm, State state) {
   comm.state = state;
-  if (state == State::ended) emulator::return_device_bytes(emulator::kNcclBytes, comm.device);
+  if (state == State::ended) emulator::return_device_bytes(comm.device_bytes, comm.device);
   comm.clique->state_changed(comm);
   emulator::something_happens();
   emulator::wake_waiting_hosts();
+}
+
+void take_device_bytes(ncclComm& comm, size_t bytes) {
+  comm.device_bytes += bytes;
+  emulator::take_device_bytes(bytes, comm.device);
 }
 
 ncclComm& living(ncclComm_t comm, const char* function) {
@@ -123,6 +138,7 @@ ncclResult_t call(ncclComm_t which, const NcclCall& what, cudaStream_t stream) {
     return fault;
   }
   if (what.count == 0) return ncclSuccess;
+  if (comm.kinds.insert(what.kind).second) take_device_bytes(comm, emulator::kNcclKindBytes);
   if (!clique.connected(comm.rank, what)) {
     if (const ncclResult_t code = connect(comm, what, lock); code != ncclSuccess) return code;
   }
@@ -179,7 +195,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
   int device = 0;
   cudaGetDevice(&device);
   ncclComm& mine = emulator::new_comm(*clique, rank, device);
-  emulator::take_device_bytes(emulator::kNcclBytes, device);
+  take_device_bytes(mine, emulator::kNcclBytes);
   clique->join(mine);
   const ncclResult_t fault = emulator::nccl_fault(rank, -1);
   if (fault != ncclSuccess && ranks > 1) mine.fail(fault, "a fault injected by a test");
@@ -231,7 +247,8 @@ ncclResult_t ncclCommAbort(ncclComm_t which) {
     aborted.push_back(&comm);
   }
   emulator::NcclConnection::flush();
-  if (group_depth == 0) wait_for_graphs();
+  constexpr int kGroupAbort = 22200;  // earlier versions do not wait for the end of a group
+  if (group_depth == 0 || emulator::nccl_version_code() < kGroupAbort) end_aborts();
   return ncclSuccess;
 }
 
@@ -241,7 +258,7 @@ ncclResult_t ncclGroupStart() {
 }
 ncclResult_t ncclGroupEnd() {
   if (group_depth == 0) return refuse(ncclInvalidUsage, "ncclGroupEnd: not in a group call.");
-  if (--group_depth == 0) wait_for_graphs();
+  if (--group_depth == 0) end_aborts();
   return ncclSuccess;
 }
 

@@ -59,8 +59,9 @@ std::vector<T> reduced(const Calls& calls, size_t begin, size_t end, size_t last
   return result;
 }
 
+/// In an order that differs from process to process, so that two runs of a program differ as well.
 Calls in_random_order(Calls calls) {
-  static std::mt19937 random;
+  static std::mt19937 random{std::random_device()()};
   std::ranges::shuffle(calls, random);
   return calls;
 }

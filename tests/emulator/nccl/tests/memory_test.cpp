@@ -55,9 +55,10 @@ TEST(NcclMemory, FreeMemoryIsReadAfterWarmUp) {
     const OpenedDevices devices = open_devices({DeviceChoice::cuda, Backend::nccl}, host);
     const ParallelGroups groups = make_parallel_groups(*devices.world, 2);
     const size_t free_bytes = free_bytes_after_warm_up(config, devices, groups);
-    // The communicators of the world, of the tensor and of the data ranks.
-    EXPECT_EQ(before - free_bytes,
-              3 * kNcclBytes + emulator::kCublasLtBytes + emulator::kCudnnBytes);
+    // The communicators of the world, of the tensor and of the data ranks, each of which reduces,
+    // scatters and gathers.
+    EXPECT_EQ(before - free_bytes, 3 * (kNcclBytes + 3 * emulator::kNcclKindBytes) +
+                                       emulator::kCublasLtBytes + emulator::kCudnnBytes);
     EXPECT_EQ(free_bytes, free_device_bytes(host.rank())) << "the warm-up keeps memory";
     host.barrier();
   });

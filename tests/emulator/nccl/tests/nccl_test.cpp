@@ -144,6 +144,7 @@ cudaGraphExec_t captured(const NcclRank& rank, const std::function<void()>& body
 }
 
 TEST(Nccl, RunsInsideAndOutsideGraphs) {
+  const Environment registration("NCCL_GRAPH_REGISTER", "0");
   for (const char* lazy : {"0", "1"}) {
     const Environment setting("TESSERA_EMULATOR_LAZY", lazy);
     run_ranks(3, [](NcclRank& rank) {
@@ -210,6 +211,7 @@ void on_two_ranks(const std::function<void(NcclRank&)>& body) {
 }
 
 TEST(Nccl, LeavesNotReadyBehindAfterGraphs) {
+  const Environment registration("NCCL_GRAPH_REGISTER", "0");
   run_ranks(2, [](NcclRank& rank) {
     EXPECT_EQ(rank.all_reduce(), ncclSuccess);
     EXPECT_EQ(cudaGetLastError(), cudaSuccess);
@@ -238,6 +240,7 @@ TEST(NcclDeathTest, RanksMustMakeSameCall) {
 }
 
 TEST(NcclDeathTest, AllRanksOrNoneMustCaptureCall) {
+  const Environment registration("NCCL_GRAPH_REGISTER", "0");
   EXPECT_DEATH(on_two_ranks([](NcclRank& rank) {
                  const auto call = [&] { rank.all_reduce(); };
                  if (rank.rank == 1) return call();
@@ -246,7 +249,16 @@ TEST(NcclDeathTest, AllRanksOrNoneMustCaptureCall) {
                "ncclSum, in a graph, and rank|ncclSum, in a graph, each as its call 1");
 }
 
+TEST(NcclDeathTest, GraphsMustNotRegisterBuffers) {
+  const Environment registration("NCCL_GRAPH_REGISTER", "1");
+  EXPECT_DEATH(
+      on_two_ranks([](NcclRank& rank) { captured(rank, [&] { rank.all_reduce(); }); }),
+      "ncclAllReduce of 8 ncclFloat32 by ncclSum, in a graph on rank [01] of communicator .*, "
+      "registers buffers that are not from ncclMemAlloc: NCCL_GRAPH_REGISTER is not 0");
+}
+
 TEST(NcclDeathTest, AbortWaitsForGraphs) {
+  const Environment registration("NCCL_GRAPH_REGISTER", "0");
   EXPECT_DEATH(
       on_two_ranks([](NcclRank& rank) {
         captured(rank, [&] { rank.all_reduce(); });

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <csignal>
+#include <filesystem>
+#include <map>
 #include <ostream>
+#include <string>
 
 #include "tests/cli/small_run.h"
 
@@ -36,11 +39,29 @@ TEST_F(GpuPrograms, TrainAndResumeLikeCpus) {
   expect_success(on_gpus);
   EXPECT_EQ(on_gpus.count("devices    4 ranks on 4 GPUs: emulated GPU, 12.0 GiB each; NCCL "), 1u)
       << on_gpus.output;
+  EXPECT_EQ(on_gpus.count("no CUDA graphs"), 0u) << on_gpus.output;
   expect_near(losses("gpus"), losses("cpus"));
   expect_success(run_train(2, "both", {kShort, kSplit, "--stop-at=4"}));
   use_gpus(0);
   expect_success(run_train(2, "both", {kShort}));
   expect_near(losses("both"), losses("cpus"));
+}
+
+// Four ranks, because a sum of two has the same bits in any order.
+TEST_F(GpuPrograms, RepeatedRunsHaveSameBits) {
+  use_gpus(4);
+  std::map<std::string, std::string> files[2];
+  for (const int run : {0, 1}) {
+    const std::string name = fmt::format("run{}", run);
+    expect_success(run_train(4, name, {"train.steps=2"}));
+    for (const auto& file : std::filesystem::directory_iterator(path(name) / "checkpoints" /
+                                                                checkpoints(name).back())) {
+      if (file.path().extension() != ".safetensors") continue;
+      files[run][file.path().filename()] = read_text(file.path());
+    }
+  }
+  EXPECT_GT(files[0].size(), 1u);
+  EXPECT_TRUE(files[0] == files[1]);
 }
 
 /// The rank whose NCCL fails, and the index of the failing call in each group, whose first are the

@@ -1,0 +1,85 @@
+// When tensor ranks train without CUDA graphs, on all ranks.
+
+#include <gmock/gmock.h>
+
+#include "core/cuda/workspace.h"
+#include "launch/data/training_data.h"
+#include "launch/train/trainer.h"
+#include "tests/emulator/tests/test_launch.h"
+#include "tests/support/runs/device_ranks.h"
+#include "tests/support/runs/small_runs.h"
+#include "tests/support/runs/training_world.h"
+#include "tests/support/test_folder.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::HasSubstr;
+
+class NcclGraphs : public testing::Test {
+ protected:
+  NcclGraphs() { test::write_small_data(folder_); }
+  void SetUp() override {
+    if (!test::on_nccl()) GTEST_SKIP() << "this needs NCCL: set TESSERA_TEST_BACKEND=nccl";
+  }
+  RunConfig config() const { return test::small_run(folder_, "run"); }
+
+  test::TestFolder folder_;
+};
+
+// The communicators chain their collectives instead. With streams that work as late as possible,
+// collectives in another order on each rank would deadlock.
+TEST_F(NcclGraphs, NotUsedWithNcclThatDoesNotOrderLaunches) {
+  const cuda::Environment version("TESSERA_EMULATOR_NCCL_VERSION", "22500"),
+      lazy("TESSERA_EMULATOR_LAZY", "1");
+  const test::RunPlan plan{{2, 2}, 2};
+  const test::WholeRun old = test::train_whole(config(), plan);
+  EXPECT_EQ(old.graph_launches, 0);
+  const cuda::Environment newer("TESSERA_EMULATOR_NCCL_VERSION", "22600");
+  const test::WholeRun with = test::train_whole(config(), plan);
+  EXPECT_GT(with.graph_launches, 0);
+  test::expect_same_bits(old.weights, with.weights, "weights");
+}
+
+/// Trains two steps on two tensor ranks, of which rank 1 cannot record the second step's first
+/// micro-batch, for which its scratch memory would have to grow.
+struct RunThatCannotRecord {
+  explicit RunThatCannotRecord(const RunConfig& base) {
+    RunConfig config = base;
+    config.parallel.tensor = 2;
+    test::run_nccl_ranks(2, [&](Communicator& world) {
+      const ParallelGroups groups = make_parallel_groups(world, 2);
+      Trainer trainer(config, groups, open_training_data(config), test::test_device());
+      trainer.initialize();
+      for (int i = 0; i < 2; ++i) {
+        if (i == 1 && world.rank() == 1) cuda::release_workspace();
+        trainer.step();
+        const StepResult result = trainer.result();
+        if (world.rank() > 0) continue;
+        losses.push_back(result.loss());
+        grad_norm = result.grad_norm;
+        note += result.note;
+      }
+    });
+  }
+
+  std::vector<double> losses;
+  double grad_norm = 0.0;  ///< of the last step
+  std::string note;
+};
+
+TEST_F(NcclGraphs, EndOnAllRanksIfOneCannotRecord) {
+  RunConfig run = config();
+  const RunThatCannotRecord with(run);
+  EXPECT_THAT(with.note,
+              AllOf(HasSubstr("no CUDA graphs from here on, because"),
+                    HasSubstr("scratch memory has to grow while a CUDA graph is recorded")));
+  run.train.cuda_graph = CudaGraph::off;
+  const RunThatCannotRecord without(run);
+  EXPECT_EQ(without.note, "");
+  EXPECT_EQ(with.losses, without.losses);
+  EXPECT_EQ(with.grad_norm, without.grad_norm);
+}
+
+}  // namespace
+}  // namespace tessera
