@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "launch/cli/commands.h"
@@ -22,6 +23,7 @@ struct ExportArguments {
   std::string precision = "fp32";
   bool overwrite = false;
   bool adapter = false;
+  std::optional<std::string> base;
   bool ema = false;
 };
 
@@ -29,7 +31,7 @@ void export_and_print(const ExportArguments& arguments) {
   const ExportReport report =
       export_model({arguments.checkpoint, arguments.to, parse_byte_size(arguments.max_shard_size),
                     arguments.precision == "bf16" ? DType::bf16 : DType::f32, arguments.overwrite,
-                    arguments.adapter, arguments.ema});
+                    arguments.adapter, arguments.base, arguments.ema});
   fmt::print("wrote {} from {}: {}, {} parameters in {}\n", arguments.to,
              report.checkpoint.string(), report.model_class, report.parameters,
              arguments.precision);
@@ -53,8 +55,15 @@ void add_export_command(CLI::App& app) {
       ->capture_default_str();
   add_choice(*command, "--precision", arguments->precision, {"fp32", "bf16"},
              "Precision of the written weights");
-  command->add_flag("--adapter", arguments->adapter,
-                    "Write the low-rank adapters alone, as PEFT loads them beside the base model");
+  CLI::Option* const adapter = command->add_flag(
+      "--adapter", arguments->adapter,
+      "Write the low-rank adapters alone, as PEFT loads them beside the base model");
+  command
+      ->add_option("--base", arguments->base,
+                   "With --adapter: where PEFT finds the base model, the folder of its export or "
+                   "its name on the hub")
+      ->type_name("DIR")
+      ->needs(adapter);
   command->add_flag("--overwrite", arguments->overwrite, "Replace an earlier export in DIR");
   command->callback([command, arguments] {
     run_on_first_rank(command_line_of(*command), [&] { export_and_print(*arguments); });

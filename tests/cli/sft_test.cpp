@@ -138,6 +138,14 @@ TEST_F(CliSft, ExportsTheTemplateOfMessages) {
   expect_success(run(tessera(kAlone, {"export", file("lora"), "--to", file("adapter"), "--adapter",
                                       "--precision", "bf16"})));
   EXPECT_TRUE(std::filesystem::exists(path("adapter") / "adapter_model.safetensors"));
+  const auto base_of = [&](const char* folder) {
+    const char* const name = "adapter_config.json";
+    return parse_json(read_text(path(folder) / name), name).at("base_model_name_or_path");
+  };
+  EXPECT_EQ(base_of("adapter"), nullptr);
+  expect_success(run(tessera(
+      kAlone, {"export", file("lora"), "--to", file("named"), "--adapter", "--base", "out/base"})));
+  EXPECT_EQ(base_of("named"), "out/base");
   expect_success(run(
       tessera(kAlone, {"import", file("adapter"), "--base", file("base"), "--to", file("again")})));
   expect_success(run(tessera(2, {"eval", file("again"), "--data", file("messages.jsonl")})));

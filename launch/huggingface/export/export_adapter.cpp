@@ -140,9 +140,10 @@ Json task_type(const ModelConfig& model, const std::vector<std::string>& saved) 
   return model.head == Head::token_classification ? "TOKEN_CLS" : "SEQ_CLS";
 }
 
-Json adapter_config(const ModelConfig& model, const AdapterTensors& adapter) {
+Json adapter_config(const ModelConfig& model, const AdapterTensors& adapter,
+                    const std::optional<std::string>& base) {
   Json config = {{"peft_type", "LORA"},
-                 {"base_model_name_or_path", nullptr},
+                 {"base_model_name_or_path", base ? Json(*base) : Json(nullptr)},
                  {"r", model.lora_rank},
                  {"lora_alpha", model.lora_alpha},
                  {"lora_dropout", model.lora_dropout},
@@ -159,6 +160,7 @@ Json adapter_config(const ModelConfig& model, const AdapterTensors& adapter) {
 
 std::vector<std::string> export_adapter(Checkpoint& checkpoint, const ModelConfig& model,
                                         int64_t padding_token, DType precision,
+                                        const std::optional<std::string>& base,
                                         const std::filesystem::path& folder) {
   require(model.lora_rank > 0,
           "the model has no low-rank adapters (model.lora_rank is 0): export it without --adapter");
@@ -178,7 +180,7 @@ std::vector<std::string> export_adapter(Checkpoint& checkpoint, const ModelConfi
   }
   writer.finish();
   OutputFile file(folder / settings);
-  file.write(adapter_config(model, adapter).dump(2) + "\n");
+  file.write(adapter_config(model, adapter, base).dump(2) + "\n");
   file.sync_and_close();
   return {settings, weights};
 }

@@ -140,10 +140,10 @@ ExportReport export_model(const ExportOptions& options) {
     report.files.push_back(name);
   }
   const std::vector<std::string> weights =
-      options.adapter
-          ? export_adapter(checkpoint, model, padding_token, options.precision, folder.staged())
-          : export_weights(checkpoint, model, padding_token, options.precision,
-                           options.max_shard_bytes, folder.staged());
+      options.adapter ? export_adapter(checkpoint, model, padding_token, options.precision,
+                                       options.base, folder.staged())
+                      : export_weights(checkpoint, model, padding_token, options.precision,
+                                       options.max_shard_bytes, folder.staged());
   report.files.insert(report.files.end(), weights.begin(), weights.end());
   folder.publish();
   return report;

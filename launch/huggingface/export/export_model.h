@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,10 +14,11 @@ struct ExportOptions {
   std::filesystem::path checkpoint;  ///< a run's folder or a step's
   std::filesystem::path to;          ///< the folder to make
   int64_t max_shard_bytes = 5'000'000'000;
-  DType precision = DType::f32;  ///< of the exported weights: fp32 or bf16
-  bool overwrite = false;        ///< replace an earlier export
-  bool adapter = false;          ///< only the low-rank adapters (export_adapter())
-  bool ema = false;              ///< the averaged weights
+  DType precision = DType::f32;          ///< of the exported weights: fp32 or bf16
+  bool overwrite = false;                ///< replace an earlier export
+  bool adapter = false;                  ///< only the low-rank adapters (export_adapter())
+  std::optional<std::string> base = {};  ///< of the adapters
+  bool ema = false;                      ///< the averaged weights
 };
 
 struct ExportReport {
