@@ -201,7 +201,7 @@ TEST(OptimizerTest, EightBitMomentsAreDecodedForAStepAndEncodedAgain) {
       test::expect_same_bits(a.value, b.value, "value");
       const Tensor& moment = b.optimizer_shard.exp_avg_sq;
       const OwnedTensor found(moment.shape(), DType::f32), unused(moment.shape(), DType::f32);
-      decode_moments(a.optimizer_shard, {{}, {}, {}, {}, unused.tensor, found.tensor, {}, {}});
+      decode_moments(a.optimizer_shard, {{}, {}, {}, {}, unused.tensor, found.tensor, {}, {}, {}});
       const OwnedTensor codes(moment.shape(), DType::u8),
           scales({ceil_div(moment.numel(), kCodeBlock)}, DType::f32);
       if (a.optimizer_shard.exp_avg_scales.defined()) {
