@@ -45,10 +45,9 @@ void add_question_options(CLI::App& command, EvalOptions& options) {
       ->type_name("FILE.jsonl")
       ->allow_extra_args(false);
   command
-      .add_option(
-          "--log-likelihoods", options.log_likelihoods,
-          "Instead of data: score the lines {\"context\", \"continuation\"} or {\"text\"} of a "
-          "file, and write the log-likelihood of each to --log-samples")
+      .add_option("--log-likelihoods", options.log_likelihoods,
+                  "Instead of data: score the objects of a file, which have context and "
+                  "continuation, or text, and write the log-likelihood of each to --log-samples")
       ->type_name("FILE.jsonl");
   command
       .add_option("--log-samples", options.log_samples,
