@@ -53,7 +53,9 @@ TEST_F(GpuPrograms, RepeatedRunsHaveSameBits) {
   std::map<std::string, std::string> files[2];
   for (const int run : {0, 1}) {
     const std::string name = fmt::format("run{}", run);
-    expect_success(run_train(4, name, {"train.steps=2"}));
+    const Outcome outcome = run_train(4, name, {"train.steps=3"});
+    expect_success(outcome);
+    ASSERT_EQ(outcome.exit_code, 0);
     for (const auto& file : std::filesystem::directory_iterator(path(name) / "checkpoints" /
                                                                 checkpoints(name).back())) {
       if (file.path().extension() != ".safetensors") continue;
