@@ -31,10 +31,11 @@ namespace fs = std::filesystem;
 namespace {
 
 Json read_config(const fs::path& path) {
-  require(fs::is_directory(path.parent_path()),
-          "{} is not a folder: pass a folder that save_pretrained() or `hf download` wrote, because "
-          "import downloads nothing",
-          path.parent_path().string());
+  require(
+      fs::is_directory(path.parent_path()),
+      "{} is not a folder: pass a folder that save_pretrained() or `hf download` wrote, because "
+      "import downloads nothing",
+      path.parent_path().string());
   return read_small_json(path);
 }
 
