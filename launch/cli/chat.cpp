@@ -100,7 +100,7 @@ void chat(const ChatOptions& options, Communicator& world) {
     }
     SampledText text(how->sampling, tokenizer, how->ends, tokens, number, how->start());
     std::string all;
-    const auto add = [&](std::string part) {
+    const auto add = [&](const std::string& part) {
       printer.add(part);
       all += part;
     };

@@ -94,10 +94,9 @@ std::vector<int32_t> prompt_tokens(const GenerateOptions& options, const LoadedM
   const ModelConfig& config = loaded.model->config();
   const std::string_view where = options.ids ? "--ids" : chat ? "--chat" : "--prompt";
   if (!options.ids) require_tokenizer(tokenizer, "--prompt", loaded.path);
-  const std::vector<int32_t> tokens =
-      options.ids ? encode_prompt_ids(config, tokenizer, prompt, where)
-      : chat      ? encode_chat_prompt(config, tokenizer, *chat, prompt, where)
-                  : encode_prompt(config, tokenizer, prompt, where);
+  std::vector<int32_t> tokens = options.ids ? encode_prompt_ids(config, tokenizer, prompt, where)
+                                : chat ? encode_chat_prompt(config, tokenizer, *chat, prompt, where)
+                                       : encode_prompt(config, tokenizer, prompt, where);
   if (!options.truncate) require_fits(config, tokens, where, kTruncateAdvice);
   return tokens;
 }

@@ -13,7 +13,9 @@ ChatForm any_order(const std::string& name, const std::string& begin, const std:
                    const std::string& message_end, const std::string& after_reply) {
   ChatForm form{name};
   for (size_t role = 0; role < kRoleNames.size(); ++role) {
-    const std::string header = begin + std::string(kRoleNames[role]) + name_end;
+    std::string header = begin;
+    header += kRoleNames[role];
+    header += name_end;
     form.at_start[role] = header;
     for (const Role previous : {Role::system, Role::user}) {
       form.after[index_of(previous)][role] = message_end + header;

@@ -16,8 +16,6 @@
 #include "core/error.h"
 #include "launch/support/files/file_descriptor.h"
 
-extern char** environ;
-
 namespace tessera {
 namespace {
 

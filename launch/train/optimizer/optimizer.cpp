@@ -35,8 +35,8 @@ void Optimizer::add_updates(uint64_t seed) {
   for (size_t i = 0; i < store_.parameters().size(); ++i) {
     const Parameter& p = store_.parameters()[i];
     if (p.optimizer_shard.elements.empty()) continue;
-    Update& update = updates_.emplace_back(
-        ShardRange{p.optimizer_shard, store_.layout().bucket_of(i), group_of(p)});
+    updates_.push_back({{p.optimizer_shard, store_.layout().bucket_of(i), group_of(p)}});
+    Update& update = updates_.back();
     if (settings_.stochastic_rounding) update.rounding = value_rounding(p, seed);
     if (rounds_moments) update.moment_rounding = moment_rounding(p, seed);
   }

@@ -27,7 +27,7 @@ Role role_of(char letter) {
 
 /// A text that occurs nowhere else.
 std::string probe_text(const std::string& name, size_t message) {
-  const std::string mark = fmt::format("zq{}qz", message);
+  std::string mark = fmt::format("zq{}qz", message);
   if (name.front() == '~') return " \n" + mark + "\n ";
   if (name.front() == '!') return mark + "'s \"{{ x }}\"\n\n\\n <b> тест 🙂 " + mark;
   return mark;
