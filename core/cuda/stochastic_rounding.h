@@ -1,7 +1,10 @@
 #pragma once
 
+#include <optional>
+
 #include "core/cuda/packs.h"
 #include "core/cuda/philox.h"
+#include "core/dtype.h"
 #include "core/ops/stochastic_rounding.h"
 
 namespace tessera::cuda {
@@ -85,5 +88,24 @@ struct RandomRounding {
     return rounding.element(i);
   }
 };
+
+/// Calls launch(how) with how to round to T: stochastically if T is bf16 and `rounding` is set.
+template <typename T, typename Launch>
+void with_rounding(const std::optional<StochasticRounding>& rounding, const Launch& launch) {
+  if constexpr (dtype_of<T>() == DType::bf16) {
+    if (rounding) return launch(RandomRounding(*rounding));
+  }
+  launch(NearestRounding{});
+}
+
+/// How to round moments to M. bf16 moments are always rounded stochastically.
+template <typename M>
+auto moment_rounding(const std::optional<StochasticRounding>& rounding) {
+  if constexpr (dtype_of<M>() == DType::bf16) {
+    return RandomRounding(*rounding);
+  } else {
+    return NearestRounding{};
+  }
+}
 
 }  // namespace tessera::cuda

@@ -63,17 +63,6 @@ void launch_adamw(const AdamW& settings, const float* grad_scale, const State<M,
          AdamWConstants(settings), grad_scale, s, moments, rounding, n);
 }
 
-template <typename M, typename T, typename Moments>
-void round_values(const AdamW& settings, const float* grad_scale, const State<M, T>& s,
-                  const Moments& moments, int64_t n) {
-  if constexpr (dtype_of<T>() == DType::bf16) {
-    if (settings.rounding) {
-      return launch_adamw(settings, grad_scale, s, moments, RandomRounding(*settings.rounding), n);
-    }
-  }
-  launch_adamw(settings, grad_scale, s, moments, NearestRounding{}, n);
-}
-
 }  // namespace
 
 void adamw_step(const AdamW& settings, const Tensor& grad_scale, const Tensor& grad, Tensor exp_avg,
@@ -85,11 +74,10 @@ void adamw_step(const AdamW& settings, const Tensor& grad_scale, const Tensor& g
       const State<M, T> s{grad.data<float>(), exp_avg.data<M>(), exp_avg_sq.data<M>(),
                           master.data<float>(),
                           value.raw() == master.raw() ? nullptr : value.data<T>()};
-      if constexpr (dtype_of<M>() == DType::bf16) {
-        round_values(settings, scale, s, RandomRounding(*settings.moment_rounding), n);
-      } else {
-        round_values(settings, scale, s, NearestRounding{}, n);
-      }
+      const auto moments = moment_rounding<M>(settings.moment_rounding);
+      with_rounding<T>(settings.rounding, [&](const auto& values) {
+        launch_adamw(settings, scale, s, moments, values, n);
+      });
     });
   });
 }

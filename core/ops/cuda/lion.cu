@@ -61,17 +61,6 @@ void launch_lion(const Lion& settings, const float* grad_scale, const State<M, T
       LionConstants(settings), grad_scale, s, moments, rounding, n);
 }
 
-template <typename M, typename T, typename Moments>
-void round_values(const Lion& settings, const float* grad_scale, const State<M, T>& s,
-                  const Moments& moments, int64_t n) {
-  if constexpr (dtype_of<T>() == DType::bf16) {
-    if (settings.rounding) {
-      return launch_lion(settings, grad_scale, s, moments, RandomRounding(*settings.rounding), n);
-    }
-  }
-  launch_lion(settings, grad_scale, s, moments, NearestRounding{}, n);
-}
-
 }  // namespace
 
 void lion_step(const Lion& settings, const Tensor& grad_scale, const Tensor& grad, Tensor exp_avg,
@@ -82,11 +71,10 @@ void lion_step(const Lion& settings, const Tensor& grad_scale, const Tensor& gra
     dispatch_float(value.dtype(), [&]<typename T>() {
       const State<M, T> s{grad.data<float>(), exp_avg.data<M>(), master.data<float>(),
                           value.raw() == master.raw() ? nullptr : value.data<T>()};
-      if constexpr (dtype_of<M>() == DType::bf16) {
-        round_values(settings, scale, s, RandomRounding(*settings.moment_rounding), n);
-      } else {
-        round_values(settings, scale, s, NearestRounding{}, n);
-      }
+      const auto moments = moment_rounding<M>(settings.moment_rounding);
+      with_rounding<T>(settings.rounding, [&](const auto& values) {
+        launch_lion(settings, scale, s, moments, values, n);
+      });
     });
   });
 }

@@ -123,12 +123,8 @@ void muon_step(const MuonStep& settings, const Tensor& grad_scale, const Tensor&
     const Weights<T> w{update.data<T>(), master.data<float>(),
                        value.raw() == master.raw() ? nullptr : value.data<T>()};
     const float* scale = grad_scale.data<float>();
-    if constexpr (dtype_of<T>() == DType::bf16) {
-      if (settings.rounding) {
-        return launch_step(settings, scale, w, RandomRounding(*settings.rounding), n);
-      }
-    }
-    launch_step(settings, scale, w, NearestRounding{}, n);
+    with_rounding<T>(settings.rounding,
+                     [&](const auto& values) { launch_step(settings, scale, w, values, n); });
   });
 }
 
