@@ -34,7 +34,11 @@ Tensor part_of(const Tensor& update, Range elements) {
 
 Muon::Muon(const OptimizerSection& settings, const OptimizerGroups& groups, ParameterStore& store,
            Communicator* tp, Communicator* dp, uint64_t seed)
-    : settings_(settings), store_(store), tp_(tp), dp_(dp) {
+    : settings_(settings),
+      store_(store),
+      largest_moment_part_(largest_moment_part(store)),
+      tp_(tp),
+      dp_(dp) {
   for (const Parameter& p : store.parameters()) {
     const OptimizerGroup& group = groups.groups[static_cast<size_t>(groups.group_of[p.index])];
     if (p.frozen || !group.whole_matrices) continue;
@@ -108,7 +112,7 @@ void Muon::add_gradients(const Round& round, int64_t step, const Tensor& grad_sc
     }
     const bool used = shares_momentum || (first <= i && i < end);
     const Tensor update = used ? part_of(row(round.updates, i), own.elements) : Tensor();
-    for_each_moment_part(store_, own, &scratch,
+    for_each_moment_part(largest_moment_part_, own, &scratch,
                          [&](Range part, const Tensor& exp_avg, const Tensor& /*exp_avg_sq*/) {
                            muon_momentum(momentum, grad_scale, part_of(own.grad, part), exp_avg,
                                          used ? part_of(update, part) : Tensor());

@@ -68,6 +68,7 @@ class Muon {
 
   OptimizerSection settings_;
   const ParameterStore& store_;
+  int64_t largest_moment_part_;
   Communicator* tp_;
   Communicator* dp_;
   std::vector<Weight> weights_;  // from the largest on

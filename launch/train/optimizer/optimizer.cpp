@@ -15,6 +15,7 @@ Optimizer::Optimizer(const OptimizerSection& settings, ParameterStore& store, Co
     : settings_(settings),
       groups_(optimizer_groups(settings, store)),
       store_(store),
+      largest_moment_part_(largest_moment_part(store)),
       owners_(store.layout().sharding().sharded() ? dp : nullptr) {
   const int owners = store.layout().sharding().num_shards;
   require(owners == 1 || (dp != nullptr && dp->size() == owners),
@@ -69,24 +70,25 @@ void Optimizer::update(const Update& update, int64_t step, double lr, const Tens
       settings.moment_rounding = at_step(*update.moment_rounding, step + 1);
     }
   };
-  for_each_moment_part(store_, run, scratch, [&](Range part, const Tensor& m, const Tensor& v) {
-    const auto of = [&](const Tensor& tensor) { return tensor.slice(part.begin, part.end); };
-    const auto at_part = [&](auto& settings) {
-      if (settings.rounding) settings.rounding->begin += part.begin;
-    };
-    if (settings_.name == OptimizerName::lion) {
-      Lion lion;
-      set(lion);
-      at_part(lion);
-      return lion_step(lion, grad_scale, of(run.grad), m, of(run.master), of(run.value));
-    }
-    AdamW adamw;
-    set(adamw);
-    at_part(adamw);
-    adamw.eps = static_cast<float>(settings_.eps);
-    adamw.step = step + 1;
-    adamw_step(adamw, grad_scale, of(run.grad), m, v, of(run.master), of(run.value));
-  });
+  for_each_moment_part(
+      largest_moment_part_, run, scratch, [&](Range part, const Tensor& m, const Tensor& v) {
+        const auto of = [&](const Tensor& tensor) { return tensor.slice(part.begin, part.end); };
+        const auto at_part = [&](auto& settings) {
+          if (settings.rounding) settings.rounding->begin += part.begin;
+        };
+        if (settings_.name == OptimizerName::lion) {
+          Lion lion;
+          set(lion);
+          at_part(lion);
+          return lion_step(lion, grad_scale, of(run.grad), m, of(run.master), of(run.value));
+        }
+        AdamW adamw;
+        set(adamw);
+        at_part(adamw);
+        adamw.eps = static_cast<float>(settings_.eps);
+        adamw.step = step + 1;
+        adamw_step(adamw, grad_scale, of(run.grad), m, v, of(run.master), of(run.value));
+      });
 }
 
 void Optimizer::round_values(int64_t steps_done) {

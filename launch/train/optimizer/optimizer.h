@@ -16,10 +16,10 @@
 namespace tessera {
 
 /// AdamW or Lion over the flat buffers of a store, or Muon for some of its parameters and AdamW for
-/// the others. Adjacent parameters of the same group are updated as one
-/// range. With stochastic rounding of values or moments each parameter is its own range, because
-/// its random bits are. If data ranks share the store, each updates the part it owns, and a
-/// bucket's values are gathered while the next bucket is updated.
+/// the others. Adjacent parameters of the same group are updated as one range. With stochastic
+/// rounding of values or moments, or with 8-bit moments, each parameter is its own range, because
+/// its random bits and its blocks are. If data ranks share the store, each updates the part it
+/// owns, and a bucket's values are gathered while the next bucket is updated.
 class Optimizer {
  public:
   /// All but `settings` must outlive this. `dp` may be null if this rank owns the whole store, and
@@ -36,8 +36,8 @@ class Optimizer {
 
   /// With stochastic rounding: values = masters, rounded with the bits of the last of `steps_done`
   /// steps, as step() left them. Use it for masters loaded from elsewhere, such as a checkpoint, so
-  /// that the resumed run is bitwise the same. Collective like step().
-  /// After swap_average(), with or without stochastic rounding.
+  /// that the resumed run is bitwise the same. After swap_average(), with or without stochastic
+  /// rounding. Collective like step().
   void round_values(int64_t steps_done);
 
   /// Exchanges the masters that this rank updates with their average, so that calling it twice
@@ -66,6 +66,7 @@ class Optimizer {
   OptimizerSection settings_;
   OptimizerGroups groups_;
   const ParameterStore& store_;
+  int64_t largest_moment_part_;
   Communicator* owners_;  // null if this rank owns the whole store
   std::vector<Update> updates_;
   std::optional<Muon> muon_;
