@@ -72,7 +72,7 @@ answers 60 beside
 repeated 60
 long 60
 kernels 60
-measure 160
+measure 220
 profile 60
 scaling 200
 pytorch 110

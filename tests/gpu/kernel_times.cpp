@@ -18,6 +18,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/checked.h"
 #include "core/cuda/runtime.h"
 #include "core/deterministic.h"
 #include "core/error.h"
@@ -25,12 +26,14 @@
 #include "core/ops/activation.h"
 #include "core/ops/adamw.h"
 #include "core/ops/attention.h"
+#include "core/ops/block_codes.h"
 #include "core/ops/cross_entropy.h"
 #include "core/ops/cuda/attention/cudnn_attention.h"
 #include "core/ops/cuda/matmul/fusions.h"
 #include "core/ops/device_ops.h"
 #include "core/ops/dropout.h"
 #include "core/ops/elementwise.h"
+#include "core/ops/ema.h"
 #include "core/ops/embedding.h"
 #include "core/ops/layer_norm.h"
 #include "core/ops/matmul.h"
@@ -303,6 +306,16 @@ class Table {
       adamw_step(rounded, scale.tensor, grad.tensor, m16.tensor, v16.tensor, master.tensor,
                  value.tensor);
     });
+    const OwnedTensor codes = zeros({n}, DType::u8);
+    const OwnedTensor scales = zeros({ceil_div(n, kCodeBlock)}, DType::f32);
+    measure("quantize_blocks", {1.25 * four}, [&] {
+      quantize_blocks(m.tensor, CodeMap::signed_numbers, codes.tensor, scales.tensor);
+    });
+    measure("dequantize_blocks", {1.25 * four}, [&] {
+      dequantize_blocks(codes.tensor, scales.tensor, CodeMap::signed_numbers, m.tensor);
+    });
+    measure("ema_step", {3 * four},
+            [&] { ema_step(0.999, scale.tensor, master.tensor, v.tensor); });
     settings.rounding->index = {sizes_.width(), 2 * sizes_.width(), 0};
     measure("adamw bf16, stochastic rounding of columns", {7.5 * four},
             [&] { step(value.tensor); });

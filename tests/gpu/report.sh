@@ -37,13 +37,13 @@ results_md() {
   while IFS='|' read -r name outcome seconds; do
     printf '| %s | %s | %s | %s |\n' "$name" "$outcome" "$seconds" "$(sed -n 's/^note: //p' "$out/logs/$name.log" | paste -sd';' -)"
   done <"$out/parts.txt"
-  printf '\n| | model | T | rows | tokens/s | TFLOP/s | MFU | GiB a GPU |\n|---|---|---|---|---|---|---|---|\n'
+  printf '\n| | model | T | rows | micro-batches | tokens/s | TFLOP/s | MFU | GiB a GPU |\n|---|---|---|---|---|---|---|---|---|\n'
   cat "$out"/logs/{measure,scaling,pytorch}.log 2>/dev/null | sed -n 's/^measured: //p' | awk "$value_of"'
     {
       mfu = value("mfu"); gib = value("memory_gib"); what = value("what")
       if (value("gpus") > 1) what = what sprintf(", %d GPUs: data %d × tensor %d", value("gpus"), value("gpus") / value("tensor"), value("tensor"))
-      printf "| %s | %s | %s | %s | %.0f | %.1f | %s | %s |\n", what, value("model"), value("seq_length"), value("batch"),
-        value("tokens_per_second"), value("model_flops_per_second") / 1e12,
+      printf "| %s | %s | %s | %s | %d | %.0f | %.1f | %s | %s |\n", what, value("model"), value("seq_length"), value("batch"),
+        (value("micro_batches") == "" ? 1 : value("micro_batches")), value("tokens_per_second"), value("model_flops_per_second") / 1e12,
         mfu == "null" ? "" : sprintf("%.1f%%", 100 * mfu), gib == "null" ? "" : sprintf("%.1f", gib)
     }'
   if emulated; then

@@ -8,31 +8,36 @@ part_kernels() {
   CUBLASLT_LOG_MASK=5 CUBLASLT_LOG_FILE="$out/logs/cublaslt.txt" "$(program kernel_times)" "${options[@]}"
 }
 
-# model | T | rows of a micro-batch, "shipped" for those of its configuration | a setting. Both kinds come first,
-# in case time runs out.
-measured='gpt2_124m 1024 shipped
-bert_base 128 256
-gpt2_1.5b 1024 shipped
-bert_large 512 shipped
-bert_large 512 shipped train.cudnn_dropout=true
-gpt2_350m 1024 shipped
-gpt2_124m 1024 shipped run.deterministic=false
-gpt2_350m 1024 shipped run.deterministic=false
-bert_base 512 shipped
-bert_large 128 128'
-[ $tiny = 1 ] && measured='gpt2_124m 64 4
-bert_base 64 4
-bert_base 64 4 train.cudnn_dropout=true'
+# model | T | rows of a micro-batch, "shipped" for those of its configuration | micro-batches per step | a setting. Both
+# kinds come first, in case time runs out.
+measured='gpt2_124m 1024 shipped 1
+bert_base 128 256 1
+gpt2_1.5b 1024 shipped 1
+bert_large 512 shipped 1
+bert_large 512 shipped 1 train.cudnn_dropout=true
+gpt2_350m 1024 shipped 1
+gpt2_124m 1024 shipped 8
+gpt2_350m 1024 shipped 8
+gpt2_1.5b 1024 shipped 8
+gpt2_124m 1024 shipped 8 run.deterministic=false
+gpt2_350m 1024 shipped 8 run.deterministic=false
+gpt2_1.5b 1024 shipped 8 run.deterministic=false
+bert_base 512 shipped 1
+bert_large 128 128 1'
+[ $tiny = 1 ] && measured='gpt2_124m 64 4 1
+gpt2_124m 64 4 2
+bert_base 64 4 1
+bert_base 64 4 1 train.cudnn_dropout=true'
 
 rows_of() { # rows_of MODEL ROWS
   if [ "$2" = shipped ]; then sed -n 's/^ *micro: *\([0-9]*\).*/\1/p' "$root/configs/$1.yaml"; else echo "$2"; fi
 }
 
-# train_for MODEL T ROWS GPUS TENSOR NAME [OPTION...]: trains in $out/runs/NAME, without regular checkpoints. The program
-# replaces the shell, so that a signal reaches it: call this in a subshell.
+# train_for MODEL T ROWS MICRO_BATCHES GPUS TENSOR NAME [OPTION...]: trains in $out/runs/NAME, without regular
+# checkpoints. The program replaces the shell, so that a signal reaches it: call this in a subshell.
 train_for() {
-  local model=$1 length=$2 rows=$3 n=$4 tensor=$5 name=$6 settings=() key vocabulary=50257
-  shift 6
+  local model=$1 length=$2 rows=$3 micro_batches=$4 n=$5 tensor=$6 name=$7 settings=() key vocabulary=50257
+  shift 7
   [[ $model = bert* ]] && vocabulary=30522 && settings+=(--set model.next_sentence=false --set model.token_types=2)
   if [ $tiny = 1 ]; then
     vocabulary=1000
@@ -40,7 +45,7 @@ train_for() {
   fi
   for key in run.dir="$out/runs/$name" run.device=cuda model.seq_length="$length" data.train="$data/$vocabulary" \
     data.eval_fraction=0 eval.interval=0 data.tokenizer="wordpiece:$data/$vocabulary.txt" \
-    batch.global=$((rows * n / tensor)) batch.micro="$rows" parallel.tensor="$tensor" train.steps=100000 \
+    batch.global=$((rows * micro_batches * n / tensor)) batch.micro="$rows" parallel.tensor="$tensor" train.steps=100000 \
     checkpoint.interval=0; do
     settings+=(--set "$key")
   done
@@ -48,15 +53,16 @@ train_for() {
   exec "${launcher[@]}" "$tessera" train "$root/configs/$model.yaml" "${settings[@]}" "$@"
 }
 
-# measure MODEL T ROWS [GPUS [TENSOR [SETTING]]]: runs until it has enough steps or the time is up.
+# measure MODEL T ROWS MICRO_BATCHES [GPUS [TENSOR [SETTING]]]: runs until it has enough steps or the time is up.
 measure() {
-  local model=$1 length=$2 rows=$3 n=${4:-1} tensor=${5:-1} setting=${6:-} lines=0 until pid used most=0
+  local model=$1 length=$2 rows=$3 micro_batches=$4 n=${5:-1} tensor=${6:-1} setting=${7:-} lines=0 until pid used most=0
   local enough=24 name every=3 # asking each step would make each wait
-  name=$model-$length-$n-$tensor${setting:+-${setting%=*}}
+  [ "$micro_batches" -gt 1 ] && every=1 enough=12
+  name=$model-$length-$micro_batches-$n-$tensor${setting:+-${setting%=*}}
   local run=$out/runs/$name log=$out/logs/$name.log
   rm -rf "$run"
   [ $tiny = 1 ] && enough=8 every=1
-  train_for "$model" "$length" "$rows" "$n" "$tensor" "$name" --set log.interval=$every ${setting:+--set "$setting"} >"$log" 2>&1 &
+  train_for "$model" "$length" "$rows" "$micro_batches" "$n" "$tensor" "$name" --set log.interval=$every ${setting:+--set "$setting"} >"$log" 2>&1 &
   pid=$!
   until=$((SECONDS + 25 * slower))
   while kill -0 $pid 2>/dev/null && [ $SECONDS -lt $until ] && [ "$lines" -lt $enough ]; do
@@ -76,11 +82,12 @@ measure() {
   # The median, without the first five lines.
   numbers "$run/metrics.jsonl" | sed 1,5d | sort -g |
     awk -v model="$model" -v T="$length" -v rows="$rows" -v mib="$most" -v gpus="$n" -v tensor="$tensor" \
+      -v micro_batches="$micro_batches" \
       -v what="tessera${setting:+, $setting}" '
     {line[NR] = $0} END {
       split(line[int((NR + 1) / 2)], x)
       printf "measured: {\"what\": \"%s\", \"model\": \"%s\", \"seq_length\": %d, \"batch\": %d, ", what, model, T, rows
-      printf "\"gpus\": %d, \"tensor\": %d, \"steps\": %d, ", gpus, tensor, NR
+      printf "\"micro_batches\": %d, \"gpus\": %d, \"tensor\": %d, \"steps\": %d, ", micro_batches, gpus, tensor, NR
       printf "\"tokens_per_second\": %s, \"model_flops_per_second\": %s, \"mfu\": %s, \"memory_gib\": %s}\n",
         x[1], x[2], x[3], (mib > 0 ? mib / 1024 : "null")
     }'
@@ -94,13 +101,13 @@ numbers() { # tokens/s, FLOP/s and MFU of each line
     /"loss"/ {print value("tokens_per_second"), value("model_flops_per_second"), value("mfu")}' "$1"
 }
 part_measure() {
-  local status=0 model length rows setting
-  while read -r model length rows setting; do
+  local status=0 model length rows micro_batches setting
+  while read -r model length rows micro_batches setting; do
     if [ "$(seconds_left)" -lt 10 ]; then
       note "no time was left for $model, T=$length $setting"
       continue
     fi
-    measure "$model" "$length" "$(rows_of "$model" "$rows")" 1 1 "$setting" </dev/null || status=1
+    measure "$model" "$length" "$(rows_of "$model" "$rows")" "$micro_batches" 1 1 "$setting" </dev/null || status=1
   done <<<"$measured"
   return $status
 }
@@ -115,7 +122,7 @@ part_profile() {
     log=$out/logs/profile-$model.txt
     (
       export CUDA_INJECTION64_PATH=$library KERNEL_PROFILE=$log
-      train_for "$model" "$length" "$(rows_of "$model" shipped)" 1 1 "profile-$model" --stop-at 16
+      train_for "$model" "$length" "$(rows_of "$model" shipped)" 1 1 1 "profile-$model" --stop-at 16
     ) >"$out/logs/profile-$model.log" 2>&1 </dev/null || { tail -n 5 "$out/logs/profile-$model.log"; status=1; continue; }
     sed -n "s/^measured: {/measured: {\"model\": \"$model\", /p" "$log"
   done <<<'gpt2_124m 1024
@@ -135,7 +142,7 @@ part_scaling() {
       note "no time was left for $n GPUs, parallel.tensor=$tensor"
       continue
     fi
-    measure $model $length $rows "$n" "$tensor" </dev/null || status=1
+    measure $model $length $rows 1 "$n" "$tensor" </dev/null || status=1
   done <<<"1 1
 2 1
 4 1
@@ -147,12 +154,12 @@ part_scaling() {
 }
 peer() { "$python" "$here/peer_pytorch.py" "$model" --seq-length "$length" --batch "$1" "${options[@]}" </dev/null; }
 part_pytorch() {
-  local python=${PYTHON:-python3} status=0 model length rows setting line
+  local python=${PYTHON:-python3} status=0 model length rows micro_batches setting line
   "$python" -c 'import torch' 2>/dev/null || { note "$python has no torch (set PYTHON)"; return 77; }
   local options=(--seconds 6 --compile blocks)
   [ $tiny = 1 ] && options=(--seconds 20 --steps 3 --warm-up 1 --device cpu --compile none)
-  while read -r model length rows setting; do
-    [ -n "$setting" ] && continue
+  while read -r model length rows micro_batches setting; do
+    [ -n "$setting" ] || [ "$micro_batches" -gt 1 ] && continue
     rows=$(rows_of "$model" "$rows")
     if [ "$(seconds_left)" -lt 30 ]; then # to compile takes most of it
       note "no time was left for $model, T=$length"
