@@ -100,7 +100,7 @@ fs::path resolve_checkpoint(const fs::path& path, const ReportSkipped& report_sk
     fail("there is no checkpoint in {}: {}", path.string(),
          is_run || fs::exists(folder / "config.yaml") ? "the run has saved none yet"
          : fs::exists(folder / "config.json")
-             ? "it is a folder of Hugging Face, of which tessera import makes a run"
+             ? "it is a Hugging Face folder: tessera import makes a run of it"
              : "pass a run's folder, or one of its steps");
   }
   require(found.has_value(), "there is no intact checkpoint in {}:\n  {}", checkpoints.string(),

@@ -742,8 +742,8 @@ void describe(Section& checkpoint, auto& field) {
         "`eval.interval` must be a multiple of `interval`, so that each evaluation has one.");
   field("background", checkpoint.background, TrueOrFalse{},
         "Whether to write checkpoints while training continues. Steps then wait only for a copy of "
-        "what this rank writes: 12 bytes of host memory per parameter (8 if it has one moment; 4 "
-        "and 2 less with `moment_dtype: bf16`, 4 more with `ema_decay`), shared by the data ranks. "
+        "what this rank writes: 12 bytes of host memory per parameter, 4 of them for each moment "
+        "(2 with `moment_dtype: bf16`), and 4 more with `ema_decay`; shared by the data ranks. "
         "With `false` they wait for the disk. The last checkpoint of a run is written without a "
         "copy.");
   field("resume", checkpoint.resume,

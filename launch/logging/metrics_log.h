@@ -19,13 +19,13 @@ namespace tessera {
 /// tokens_per_second, padded_tokens_per_second, step_ms, data_wait_seconds (since the previous
 /// line, for the slowest rank of each step), model_flops_per_second (all ranks), mfu if the GPU's
 /// peak is known, token_loss and document_loss if a step has both, noise_scale (see NoiseScale) if
-/// it is measured, and, with several CPU ranks,
-/// slowest_rank, slowest_rank_steps and slowest_rank_share (see SlowestRank).
+/// it is measured, and, with several CPU ranks, slowest_rank, slowest_rank_steps and
+/// slowest_rank_share (see SlowestRank).
 ///
 /// Evaluations: step, eval_loss, eval_ema_loss if the weights have an average, and the fields of
-/// Evaluation; of each dataset NAME of a blend,
-/// eval_loss/NAME and eval_bits_per_byte/NAME; of each file of questions NAME, eval_NAME_acc,
-/// eval_NAME_acc_stderr, eval_NAME_acc_norm and eval_NAME_acc_norm_stderr.
+/// Evaluation; of each dataset NAME of a blend, eval_loss/NAME and eval_bits_per_byte/NAME; of each
+/// file of questions NAME, eval_NAME_acc, eval_NAME_acc_stderr, eval_NAME_acc_norm and
+/// eval_NAME_acc_norm_stderr.
 ///
 /// Checkpoints: step, save_seconds (how long training waited) and save_background_seconds (work in
 /// the background). They may follow lines of later steps.

@@ -85,7 +85,6 @@ class ChatTemplate {
   explicit ChatTemplate(const Tokenizer& tokenizer) : tokenizer_(&tokenizer) {}
 
   void set(const ChatForm& form);
-  void set_reply_end(const ChatForm& form, const std::map<std::string, int32_t>& names);
   /// Writes what precedes the text of a message.
   void begin(std::optional<Role> previous, Role role, const std::string& name,
              Writer& writer) const;

@@ -36,7 +36,8 @@ def read_checkpoint(path, kind="model", ema=False):
 
     `path` is the folder of a step, or of a run, whose newest checkpoint is read. `kind` is "model" for parameters or
     "optimizer" for its moments and averages. With `ema`, the parameters are the averaged weights of a run with
-    `optimizer.ema_decay`; those that were frozen are their own average. bf16 becomes fp32. Checksums are not compared: `tessera verify` does that.
+    `optimizer.ema_decay`; those that were frozen are their own average. bf16 becomes fp32. Checksums
+    are not compared: `tessera verify` does that.
     """
     folder = _step_folder(path)
     manifest = json.loads((folder / "manifest.json").read_text())

@@ -151,7 +151,9 @@ void report_other_moments(const RunConfig& config, const Checkpoint& checkpoint,
   if (saved == moment_dtype_name(now)) return;
   report(fmt::format("optimizer.moment_dtype is {}, but {} has moments in {}: they are {}",
                      moment_dtype_name(now), checkpoint.path().string(), excerpt(saved),
-                     now == DType::f32 ? "converted" : "rounded to nearest"));
+                     now == DType::f32    ? "converted"
+                     : now == DType::bf16 ? "rounded to nearest"
+                                          : "encoded in 8 bits"));
 }
 
 /// Warns if the tokenizer differs from the saved one. Some users do that on purpose, to give unused
