@@ -38,6 +38,19 @@ if [ -n "$circle" ]; then
   bad=1
 fi
 
+# Two types of one name are undefined behavior in C++, which no compiler or linker reports.
+twice=$(git ls-files '*.h' | grep -v '^tests/emulator/' | xargs awk '
+  /^namespace .*\{$/ { space = $2 }
+  /^(struct|class|enum class|union) [A-Za-z_]+/ && !/[A-Za-z_];$/ {
+    type = space "::" $($1 == "enum" ? 3 : 2)
+    if (type in where) print type ": " where[type] ", " FILENAME
+    where[type] = FILENAME
+  }')
+if [ -n "$twice" ]; then
+  printf 'two headers define a type of the same name:\n%s\n' "$twice"
+  bad=1
+fi
+
 all='core parallel models launch'
 forbid "$all" 'mpi\.h' '^parallel/communicators/mpi/' 'only the MPI communicator includes MPI'
 forbid "$all" '(cuda|cublas|cudnn)' '^core/(ops/)?cuda/|^parallel/communicators/nccl/' \

@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-constexpr std::string_view kWhiteSpace = " \t\r\n\v\f";
+constexpr std::string_view kSeparators = " \t\r\n\v\f";
 
 /// The id in decimal digits, or a negative number if `word` is something else.
 int64_t id_in(std::string_view word) {
@@ -26,8 +26,8 @@ int64_t id_in(std::string_view word) {
 
 std::vector<int32_t> parse_ids(std::string_view text, int64_t vocab_size, std::string_view where) {
   std::vector<int32_t> ids;
-  for (size_t begin = text.find_first_not_of(kWhiteSpace); begin != std::string_view::npos;) {
-    const size_t end = std::min(text.find_first_of(kWhiteSpace, begin), text.size());
+  for (size_t begin = text.find_first_not_of(kSeparators); begin != std::string_view::npos;) {
+    const size_t end = std::min(text.find_first_of(kSeparators, begin), text.size());
     const std::string_view word = text.substr(begin, end - begin);
     const int64_t id = id_in(word);
     if (id < 0 || id >= vocab_size) {
@@ -35,7 +35,7 @@ std::vector<int32_t> parse_ids(std::string_view text, int64_t vocab_size, std::s
            ids.size() + 1, quote(word), vocab_size - 1, vocab_size);
     }
     ids.push_back(static_cast<int32_t>(id));
-    begin = text.find_first_not_of(kWhiteSpace, end);
+    begin = text.find_first_not_of(kSeparators, end);
   }
   return ids;
 }
@@ -59,7 +59,7 @@ std::vector<int32_t> IdTokenizer::encode(std::string_view text) const {
 }
 
 size_t IdTokenizer::last_cut(std::string_view text) const {
-  const size_t space = text.find_last_of(kWhiteSpace);
+  const size_t space = text.find_last_of(kSeparators);
   return space == std::string_view::npos ? 0 : space + 1;
 }
 

@@ -52,10 +52,14 @@ Device check_backward_weight(const char* op, const Tensor& dy, const Tensor& x, 
   return common_device(op, dy, x, dw);
 }
 
-Matrix rows_as_matrix(const Tensor& x) { return {x, rows_of(x), x.dim(-1), Layout::rows}; }
-Matrix transposed_rows(const Tensor& x) { return {x, x.dim(-1), rows_of(x), Layout::columns}; }
-Matrix weights(const Tensor& w) { return {w, w.dim(0), w.dim(1), Layout::rows}; }
-Matrix transposed_weights(const Tensor& w) { return {w, w.dim(1), w.dim(0), Layout::columns}; }
+Matrix rows_as_matrix(const Tensor& x) { return {x, rows_of(x), x.dim(-1), MatrixLayout::rows}; }
+Matrix transposed_rows(const Tensor& x) {
+  return {x, x.dim(-1), rows_of(x), MatrixLayout::columns};
+}
+Matrix weights(const Tensor& w) { return {w, w.dim(0), w.dim(1), MatrixLayout::rows}; }
+Matrix transposed_weights(const Tensor& w) {
+  return {w, w.dim(1), w.dim(0), MatrixLayout::columns};
+}
 
 }  // namespace
 

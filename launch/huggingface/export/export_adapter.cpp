@@ -129,7 +129,7 @@ class AdapterTensors {
   const ModelConfig& model_;
   const std::set<std::string> trained_;  // parameters of ours
   std::set<std::string> changed_;        // modules of theirs
-  const PartReader reader_;
+  const TensorPartReader reader_;
   std::vector<OwnedTensor> read_;
 };
 

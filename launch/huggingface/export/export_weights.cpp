@@ -46,7 +46,7 @@ std::vector<FileOfPieces> plan_shards(const std::vector<TensorName>& names, DTyp
 }
 
 void write_shard(const fs::path& path, const FileOfPieces& shard, DType precision,
-                 const PartReader& reader) {
+                 const TensorPartReader& reader) {
   std::vector<SafetensorsEntry> entries;
   for (const Piece& piece : shard) {
     entries.push_back({piece.theirs().name, precision, piece.theirs().shape});
@@ -90,7 +90,7 @@ std::vector<std::string> export_weights(Checkpoint& checkpoint, const ModelConfi
   require(max_shard_bytes > 0, "a file of weights cannot have at most {} bytes", max_shard_bytes);
   const std::vector<TensorName> names = tensor_names(model, padding_token);
   const std::vector<FileOfPieces> shards = plan_shards(names, precision, max_shard_bytes);
-  const PartReader reader(checkpoint, model);
+  const TensorPartReader reader(checkpoint, model);
   std::vector<std::string> files;
   for (size_t i = 0; i < shards.size(); ++i) {
     files.push_back(shards.size() == 1

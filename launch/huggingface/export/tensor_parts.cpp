@@ -18,7 +18,7 @@ void copy_part(const TensorName& name, size_t part, const Tensor& ours, const Te
   }
 }
 
-OwnedTensor PartReader::read(const TensorName& name, size_t part) const {
+OwnedTensor TensorPartReader::read(const TensorName& name, size_t part) const {
   OwnedTensor result(name.theirs[part].shape, DType::f32);
   if (name.ours.empty()) {
     fill(result.tensor, 0.0);

@@ -14,10 +14,11 @@ namespace tessera {
 void copy_part(const TensorName& name, size_t part, const Tensor& ours, const Tensor& theirs);
 
 /// Reads Hugging Face's tensors of a checkpoint in fp32, with adapters merged into the weights.
-class PartReader {
+class TensorPartReader {
  public:
   /// `checkpoint` and `model` must outlive this.
-  PartReader(Checkpoint& checkpoint, const ModelConfig& model) : weights_(checkpoint, model) {}
+  TensorPartReader(Checkpoint& checkpoint, const ModelConfig& model)
+      : weights_(checkpoint, model) {}
 
   /// The tensor name.theirs[part], in its shape and layout. Throws like Checkpoint::read().
   OwnedTensor read(const TensorName& name, size_t part) const;

@@ -8,9 +8,16 @@
 namespace tessera::cuda {
 namespace {
 
-constexpr ProductKey kForward{
-    8192,        768,         3072,           Layout::rows, Layout::columns,
-    DType::bf16, DType::bf16, Epilogue::bias, false,        16};
+constexpr ProductKey kForward{8192,
+                              768,
+                              3072,
+                              MatrixLayout::rows,
+                              MatrixLayout::columns,
+                              DType::bf16,
+                              DType::bf16,
+                              Epilogue::bias,
+                              false,
+                              16};
 
 TEST(ProductKey, RoundsRowsToFewNumbers) {
   std::set<int64_t> numbers;
@@ -34,7 +41,7 @@ TEST(ProductKey, IgnoresNumberOfRows) {
 
   // A weight gradient sums over the rows; its other extents are the layer's.
   ProductKey gradient = kForward;
-  gradient.a_layout = Layout::columns;
+  gradient.a_layout = MatrixLayout::columns;
   gradient.m = 1001, gradient.k = 8100;
   EXPECT_EQ(algorithm_key(gradient).m, 1001);
   EXPECT_EQ(algorithm_key(gradient).k, 8192);
@@ -50,8 +57,8 @@ TEST(ProductKey, EveryPartDistinguishesKeys) {
   insert([](ProductKey& key) { key.m = 1; });
   insert([](ProductKey& key) { key.n = 1; });
   insert([](ProductKey& key) { key.k = 1; });
-  insert([](ProductKey& key) { key.a_layout = Layout::columns; });
-  insert([](ProductKey& key) { key.b_layout = Layout::rows; });
+  insert([](ProductKey& key) { key.a_layout = MatrixLayout::columns; });
+  insert([](ProductKey& key) { key.b_layout = MatrixLayout::rows; });
   insert([](ProductKey& key) { key.in = DType::f32; });
   insert([](ProductKey& key) { key.out = DType::f32; });
   insert([](ProductKey& key) { key.epilogue = Epilogue::none; });

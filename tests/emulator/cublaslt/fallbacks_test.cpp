@@ -141,8 +141,9 @@ TEST(CublasLtFusions, ProductsTakeTheRowOfTheirSize) {
 
 TEST(CublasLtFusions, DecideWhichProductIsTuned) {
   const auto key = [](Epilogue epilogue) {
-    return ProductKey{64,          48,          32,       Layout::rows,         Layout::columns,
-                      DType::bf16, DType::bf16, epilogue, /*accumulate=*/false, /*alignment=*/16};
+    return ProductKey{
+        64,          48,          32,       MatrixLayout::rows,   MatrixLayout::columns,
+        DType::bf16, DType::bf16, epilogue, /*accumulate=*/false, /*alignment=*/16};
   };
   ProductKey adds = key(Epilogue::none);
   adds.accumulate = true;
@@ -161,7 +162,7 @@ TEST(CublasLtFusions, DecideWhichProductIsTuned) {
 TEST(CublasLtFallbacks, AddBiasOfOtherType) {
   const TestTensor x({16, 32}, DType::bf16, 1), w({32, 24}, DType::bf16, 2),
       bias({24}, DType::bf16, 3), with({16, 24}, DType::f32), without({16, 24}, DType::f32);
-  const Matrix a{x.tensor, 16, 32, Layout::rows}, b{w.tensor, 32, 24, Layout::rows};
+  const Matrix a{x.tensor, 16, 32, MatrixLayout::rows}, b{w.tensor, 32, 24, MatrixLayout::rows};
   const int64_t before = Layer::fused();
   matmul(a, b, bias.tensor, with.tensor, Accumulate::no);
   matmul(a, b, {}, without.tensor, Accumulate::no);
@@ -181,13 +182,13 @@ TEST(CublasLtFallbacks, ApplyGeluToUnalignedRows) {
   const TestTensor x({16, 32}, DType::bf16, 1), w({20, 32}, DType::bf16, 2),
       dy({16, 32}, DType::bf16, 3), back({32, 20}, DType::bf16, 4), hidden({16, 20}, DType::bf16),
       plain({16, 20}, DType::bf16), active({16, 20}, DType::bf16), dhidden({16, 20}, DType::bf16);
-  const Matrix a{x.tensor, 16, 32, Layout::rows}, b{w.tensor, 32, 20, Layout::columns};
+  const Matrix a{x.tensor, 16, 32, MatrixLayout::rows}, b{w.tensor, 32, 20, MatrixLayout::columns};
   const int64_t before = Layer::fused();
   matmul_gelu(a, b, {}, hidden.tensor, active.tensor);
   matmul(a, b, {}, plain.tensor, Accumulate::no);
   expect_close(hidden, plain, 0.0);
-  matmul_gelu_backward({dy.tensor, 16, 32, Layout::rows}, {back.tensor, 32, 20, Layout::rows},
-                       hidden.tensor, dhidden.tensor);
+  matmul_gelu_backward({dy.tensor, 16, 32, MatrixLayout::rows},
+                       {back.tensor, 32, 20, MatrixLayout::rows}, hidden.tensor, dhidden.tensor);
   EXPECT_EQ(Layer::fused(), before);
 }
 

@@ -14,8 +14,8 @@ namespace {
 
 using tessera::DType;
 using tessera::kCpu;
-using tessera::Layout;
 using tessera::Matrix;
+using tessera::MatrixLayout;
 using tessera::OwnedTensor;
 using tessera::Tensor;
 
@@ -80,8 +80,8 @@ class Operand {
   /// op(X)ᵀ.
   Matrix matrix() const {
     const int64_t cols = tensor_.dim(0), rows = tensor_.dim(1);
-    return transposed_ ? Matrix{tensor_, rows, cols, Layout::columns}
-                       : Matrix{tensor_, cols, rows, Layout::rows};
+    return transposed_ ? Matrix{tensor_, rows, cols, MatrixLayout::columns}
+                       : Matrix{tensor_, cols, rows, MatrixLayout::rows};
   }
 
  private:

@@ -58,8 +58,9 @@ TEST_F(ProductTuning, RanksAgreeThoughTheirTimesDiffer) {
     cuda::use_device(world.rank());
     const Device device{DeviceType::cuda, static_cast<int8_t>(world.rank())};
     const OwnedTensor scratch({1 << 20}, DType::u8, device);
-    const std::vector<cuda::ProductKey> products = {{64, 48, 32, Layout::rows, Layout::columns,
-                                                     DType::bf16, DType::bf16, cuda::Epilogue::none,
+    const std::vector<cuda::ProductKey> products = {{64, 48, 32, MatrixLayout::rows,
+                                                     MatrixLayout::columns, DType::bf16,
+                                                     DType::bf16, cuda::Epilogue::none,
                                                      /*accumulate=*/false, /*alignment=*/16}};
     const std::string first = product(device);
 

@@ -23,7 +23,7 @@ struct ProductKey {
   int64_t m, n, k;
   int64_t columns;  ///< of the matrices that b and out are n columns of; of b only if it is stored
                     ///< by rows
-  Layout a_layout, b_layout;
+  MatrixLayout a_layout, b_layout;
   DType in, out;
   bool bias, accumulate;
 
@@ -71,8 +71,9 @@ memory::data_type onednn_type(DType dtype) {
 
 /// A slice of `cols` neighboring columns of a matrix with `of` columns; a matrix stored by columns
 /// ignores `of`.
-memory::desc matrix_desc(int64_t rows, int64_t cols, DType dtype, Layout layout, int64_t of) {
-  const memory::dims strides = layout == Layout::rows ? memory::dims{of, 1} : memory::dims{1, rows};
+memory::desc matrix_desc(int64_t rows, int64_t cols, DType dtype, MatrixLayout layout, int64_t of) {
+  const memory::dims strides =
+      layout == MatrixLayout::rows ? memory::dims{of, 1} : memory::dims{1, rows};
   return {{rows, cols}, onednn_type(dtype), strides};
 }
 
@@ -83,8 +84,8 @@ struct ProductDescs {
   explicit ProductDescs(const ProductKey& key)
       : a(matrix_desc(key.m, key.k, key.in, key.a_layout, key.k)),
         b(matrix_desc(key.k, key.n, key.in, key.b_layout, key.columns)),
-        out(matrix_desc(key.m, key.n, key.out, Layout::rows, key.columns)) {
-    if (key.bias) bias = matrix_desc(1, key.n, key.in, Layout::rows, key.n);
+        out(matrix_desc(key.m, key.n, key.out, MatrixLayout::rows, key.columns)) {
+    if (key.bias) bias = matrix_desc(1, key.n, key.in, MatrixLayout::rows, key.n);
   }
 };
 
@@ -158,7 +159,7 @@ ProductKey primitive_key(ProductKey sizes) {
   constexpr int64_t kFewRows = 64;    // so few that each may have its own primitive
   constexpr double kSmall = 1 << 26;  // multiplications, about 1 ms
   const auto varies = [](int64_t rows) { return rows > kFewRows && rows % kFewRows != 0; };
-  const bool sums_over_rows = sizes.a_layout == Layout::columns;
+  const bool sums_over_rows = sizes.a_layout == MatrixLayout::columns;
   if (sums_over_rows) {
     if (varies(sizes.k)) sizes.k = kAnyCount;
     return sizes;
@@ -191,7 +192,8 @@ Product* cached_product(const ProductKey& key) {
 /// 6144), but not below.
 int64_t columns_at_a_time(const ProductKey& sizes) {
   constexpr int64_t kMost = 2048, kVector = 16;
-  if (sizes.in != DType::f32 || sizes.b_layout != Layout::rows || sizes.n <= kMost) return sizes.n;
+  if (sizes.in != DType::f32 || sizes.b_layout != MatrixLayout::rows || sizes.n <= kMost)
+    return sizes.n;
   return round_up(ceil_div(sizes.n, ceil_div(sizes.n, kMost)), kVector);
 }
 
@@ -241,7 +243,7 @@ void matmul(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor out,
     sizes.n = std::min(strip, b.cols - begin);
     Product* product = cached_product(primitive_key(sizes));
     if (product == nullptr) return matmul_widened(a, b, bias, out, accumulate);
-    const int64_t b_begin = b.layout == Layout::rows ? begin : begin * b.rows;
+    const int64_t b_begin = b.layout == MatrixLayout::rows ? begin : begin * b.rows;
     product->run(sizes, {a.tensor.raw(), element(b.tensor, b_begin),
                          bias.defined() ? element(bias, begin) : nullptr, element(out, begin)});
   }

@@ -55,8 +55,10 @@ class Descriptors {
   Descriptors(const ProductKey& key, EpiloguePointers pointers) {
     check(cublasLtMatmulDescInit(&product_, compute_type(key), CUDA_R_32F),
           "cublasLtMatmulDescInit");
-    set(CUBLASLT_MATMUL_DESC_TRANSA, key.b_layout == Layout::rows ? CUBLAS_OP_N : CUBLAS_OP_T);
-    set(CUBLASLT_MATMUL_DESC_TRANSB, key.a_layout == Layout::rows ? CUBLAS_OP_N : CUBLAS_OP_T);
+    set(CUBLASLT_MATMUL_DESC_TRANSA,
+        key.b_layout == MatrixLayout::rows ? CUBLAS_OP_N : CUBLAS_OP_T);
+    set(CUBLASLT_MATMUL_DESC_TRANSB,
+        key.a_layout == MatrixLayout::rows ? CUBLAS_OP_N : CUBLAS_OP_T);
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, cublas_epilogue(key.epilogue));
     if (pointers.vector != nullptr) {
       const DType dtype = key.epilogue == Epilogue::row_sums ? key.out : key.in;
@@ -70,7 +72,7 @@ class Descriptors {
     }
     describe(b_, key.k, key.n, key.b_layout, key.in);
     describe(a_, key.m, key.k, key.a_layout, key.in);
-    describe(out_, key.m, key.n, Layout::rows, key.out);
+    describe(out_, key.m, key.n, MatrixLayout::rows, key.out);
   }
 
   cublasLtMatmulDesc_t product() { return &product_; }
@@ -86,8 +88,8 @@ class Descriptors {
   }
 
   static void describe(cublasLtMatrixLayoutOpaque_t& matrix, int64_t rows, int64_t cols,
-                       Layout layout, DType dtype) {
-    if (layout == Layout::rows) std::swap(rows, cols);
+                       MatrixLayout layout, DType dtype) {
+    if (layout == MatrixLayout::rows) std::swap(rows, cols);
     check(cublasLtMatrixLayoutInit(&matrix, cuda_type(dtype), static_cast<uint64_t>(rows),
                                    static_cast<uint64_t>(cols), rows),
           "cublasLtMatrixLayoutInit");

@@ -33,7 +33,7 @@ inline bool has_second_matrix(Epilogue epilogue) {
 /// products nor on addresses.
 struct ProductKey {
   int64_t m, n, k;  ///< (M, K) × (K, N)
-  Layout a_layout, b_layout;
+  MatrixLayout a_layout, b_layout;
   DType in, out;
   Epilogue epilogue;
   bool accumulate;
@@ -77,7 +77,7 @@ inline int64_t rounded_rows(int64_t rows) {
 /// every step, and algorithms run with any number: rows are never a contiguous extent, so no
 /// alignment depends on them.
 inline ProductKey algorithm_key(ProductKey sizes) {
-  const bool sums_over_rows = sizes.a_layout == Layout::columns;  // a weight gradient
+  const bool sums_over_rows = sizes.a_layout == MatrixLayout::columns;  // a weight gradient
   int64_t& rows = sums_over_rows ? sizes.k : sizes.m;
   rows = rounded_rows(rows);
   return sizes;
