@@ -18,6 +18,7 @@
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "tests/launch/data/test_files.h"
 #include "tests/support/runs/small_runs.h"
+#include "tests/support/runs/training_world.h"
 
 namespace tessera {
 namespace {
@@ -220,14 +221,7 @@ TEST_P(ChoiceRuns, ScoreContinuationsAndWholeTextsOnEveryLayout) {
   RunConfig run = test::small_run(folder, "run", GetParam());
   run.data.tokenizer = "none";
   run.data.special_tokens = {{"eos", 0}};
-  fs::path path;
-  run_thread_ranks(1, [&](Communicator& world) {
-    const ParallelGroups groups = make_parallel_groups(world, 1);
-    Trainer trainer(run, groups, open_training_data(run));
-    trainer.initialize();
-    for (int i = 0; i < 5; ++i) trainer.step();
-    path = trainer.save().path;
-  });
+  const fs::path path = test::train_checkpoint(run);
 
   // Pairs, some of whose continuations are the model's own, and texts of up to three windows.
   Reference reference(path);

@@ -9,18 +9,17 @@
 #include <sstream>
 
 #include "launch/data/datasets/line_reader.h"
-#include "launch/data/training_data.h"
 #include "launch/support/text/json.h"
 #include "launch/tokenizers/id_tokenizer.h"
 #include "launch/tools/generate/continuation_prediction.h"
 #include "launch/tools/predict/predict.h"
 #include "launch/tools/predict/text_sample.h"
-#include "launch/train/trainer.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "parallel/process_grid.h"
 #include "tests/launch/data/test_files.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/runs/small_runs.h"
+#include "tests/support/runs/training_world.h"
 
 namespace tessera {
 namespace {
@@ -28,6 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 using test::expect_error;
 using test::SmallKind;
+using test::train_checkpoint;
 
 /// fp32 sums in a different order, once per layer, of logits of about 1.
 constexpr double kTolerance = 1e-5;
@@ -37,19 +37,6 @@ class FilePredictions : public testing::Test {
   FilePredictions() { test::write_small_data(folder_); }
 
   RunConfig config(SmallKind kind) const { return test::small_run(folder_, to_string(kind), kind); }
-
-  /// Trains for a few steps. Returns the checkpoint.
-  static fs::path train_checkpoint(const RunConfig& run) {
-    fs::path path;
-    run_thread_ranks(1, [&](Communicator& world) {
-      const ParallelGroups groups = make_parallel_groups(world, 1);
-      Trainer trainer(run, groups, open_training_data(run));
-      trainer.initialize();
-      for (int i = 0; i < 5; ++i) trainer.step();
-      path = trainer.save().path;
-    });
-    return path;
-  }
 
   using Open = std::function<std::unique_ptr<const FilePrediction>(const ModelConfig& model)>;
 

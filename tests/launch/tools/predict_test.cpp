@@ -5,14 +5,13 @@
 #include <algorithm>
 #include <numeric>
 
-#include "launch/data/training_data.h"
 #include "launch/generation/continuation.h"
 #include "launch/tokenizers/id_tokenizer.h"
-#include "launch/train/trainer.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "parallel/process_grid.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/runs/small_runs.h"
+#include "tests/support/runs/training_world.h"
 
 namespace tessera {
 namespace {
@@ -32,16 +31,7 @@ class Predict : public testing::Test {
 
   /// Trains for a few steps. Returns the checkpoint.
   fs::path train_checkpoint(SmallKind kind) const {
-    const RunConfig run = small_run(folder_, to_string(kind), kind);
-    fs::path path;
-    run_thread_ranks(1, [&](Communicator& world) {
-      const ParallelGroups groups = make_parallel_groups(world, 1);
-      Trainer trainer(run, groups, open_training_data(run));
-      trainer.initialize();
-      for (int i = 0; i < 5; ++i) trainer.step();
-      path = trainer.save().path;
-    });
-    return path;
+    return test::train_checkpoint(small_run(folder_, to_string(kind), kind));
   }
 
   /// Calls `use(model)` on each of `ranks` tensor ranks.

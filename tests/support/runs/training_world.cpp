@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "launch/data/training_data.h"
+#include "launch/train/trainer.h"
+#include "parallel/communicators/thread/thread_communicator.h"
+#include "parallel/process_grid.h"
 #include "tests/support/runs/device_ranks.h"
 #include "tests/support/tensors.h"
 
@@ -43,6 +47,18 @@ WholeRun train_whole(const RunConfig& base, const RunPlan& plan) {
                                    .save = plan.save,
                                    .run_ranks = run_device_ranks,
                                    .device = device});
+}
+
+std::filesystem::path train_checkpoint(const RunConfig& config) {
+  std::filesystem::path path;
+  run_thread_ranks(1, [&](Communicator& world) {
+    const ParallelGroups groups = make_parallel_groups(world, 1);
+    Trainer trainer(config, groups, open_training_data(config));
+    trainer.initialize();
+    for (int i = 0; i < 5; ++i) trainer.step();
+    path = trainer.save().path;
+  });
+  return path;
 }
 
 void expect_close(const WholeTensors& actual, const WholeTensors& expected, double tolerance,

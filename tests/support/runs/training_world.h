@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,9 @@ struct RunPlan {
 
 /// Trains on thread ranks, with `plan`'s layout instead of the config's.
 WholeRun train_whole(const RunConfig& config, const RunPlan& plan);
+
+/// Trains on one thread rank for a few steps. Returns the checkpoint that it saved.
+std::filesystem::path train_checkpoint(const RunConfig& config);
 
 /// Expects two runs to agree, each tensor relative to its own magnitude.
 void expect_close(const WholeTensors& actual, const WholeTensors& expected, double tolerance,
