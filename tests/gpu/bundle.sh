@@ -7,7 +7,7 @@
 #
 # Recreates FOLDER (build/bundle) and FOLDER.tar.xz, which may have at most 45 MiB. BUILD is a build folder; by
 # default one for any x86-64-v3 processor and the GPUs in ARCHITECTURES (90a-real, which is Hopper; each of the
-# programs has code for all of them) is built.
+# programs has code for all of them) is built, which must have cuDNN unless WITHOUT_CUDNN=1.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . launch/set_up.sh
@@ -20,6 +20,11 @@ if [ -z "$from" ]; then
   mkdir -p "$from"
   cmake --preset cuda -B "$from" -DTESSERA_NATIVE=OFF -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=12 \
     -DCMAKE_CUDA_ARCHITECTURES="${ARCHITECTURES:-90a-real}" >"$from.log" 2>&1 || { cat "$from.log"; exit 1; }
+  if ! grep '^-- cuDNN for attention' "$from.log" && [ -z "${WITHOUT_CUDNN:-}" ]; then
+    grep -i 'cudnn' "$from.log" >&2
+    echo "$0: a bundle without cuDNN cannot measure the shipped configs. WITHOUT_CUDNN=1 builds it nevertheless." >&2
+    exit 1
+  fi
   cmake --build "$from" --target "${programs[@]##*/}"
   if grep -q '^CUPTI_LIBRARY:[A-Z]*=/' "$from/CMakeCache.txt"; then cmake --build "$from" --target kernel_profile; fi
 fi

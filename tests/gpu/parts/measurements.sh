@@ -74,16 +74,19 @@ measure() {
   # No checkpoint is needed. On SIGTERM, mpirun kills its ranks.
   kill "-$([ "$n" = 1 ] && echo KILL || echo TERM)" $pid 2>/dev/null
   wait $pid 2>/dev/null
-  if grep -q 'this build has no cuDNN' "$log"; then
-    note "$name: this build has no cuDNN"
-    return
+  local without=
+  grep -q 'this build has no cuDNN' "$log" && without=', without cuDNN'
+  if [ "$lines" -lt 7 ]; then
+    [ -n "$without" ] && [ -n "$setting" ] && note "$name: not$without" && return
+    tail -n 5 "$log"
+    echo "$name: only $lines lines of the log"
+    return 1
   fi
-  [ "$lines" -ge 7 ] || { tail -n 5 "$log"; echo "$name: only $lines lines of the log"; return 1; }
   # The median, without the first five lines.
   numbers "$run/metrics.jsonl" | sed 1,5d | sort -g |
     awk -v model="$model" -v T="$length" -v rows="$rows" -v mib="$most" -v gpus="$n" -v tensor="$tensor" \
       -v micro_batches="$micro_batches" \
-      -v what="tessera${setting:+, $setting}" '
+      -v what="tessera${setting:+, $setting}$without" '
     {line[NR] = $0} END {
       split(line[int((NR + 1) / 2)], x)
       printf "measured: {\"what\": \"%s\", \"model\": \"%s\", \"seq_length\": %d, \"batch\": %d, ", what, model, T, rows
