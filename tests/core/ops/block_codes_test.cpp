@@ -152,6 +152,22 @@ TEST(BlockCodes, EncodingTheDecodedChangesNothing) {
   }
 }
 
+TEST(BlockCodes, AddressesNeedNoAlignment) {
+  constexpr int64_t kSize = 1000;
+  for (const CodeMap map : kMaps) {
+    const TestTensor x = numbers_for(map, kSize, 11);
+    const Quantized expected(x.tensor, map);
+    TestTensor numbers({kSize + 1}, DType::f32), codes({kSize + 1}, DType::u8),
+        scales({ceil_div(kSize, kCodeBlock)}, DType::f32);
+    const Tensor later_numbers = numbers.tensor.slice(1, kSize + 1),
+                 later_codes = codes.tensor.slice(1, kSize + 1);
+    copy(x.tensor, later_numbers);
+    quantize_blocks(later_numbers, map, later_codes, scales.tensor);
+    dequantize_blocks(later_codes, scales.tensor, map, later_numbers);
+    expect_same_bits(later_numbers, expected.decoded.tensor, "numbers");
+  }
+}
+
 TEST(BlockCodes, RefusesWrongArguments) {
   const TestTensor x({300}, DType::f32), codes({300}, DType::u8), scales({2}, DType::f32),
       few({1}, DType::f32), short_codes({299}, DType::u8);
