@@ -56,8 +56,8 @@ Json before_json(const ChatForm::Before& before) {
 /// A text of any length.
 std::string text_in(const JsonObject& object, const char* key) {
   const Json& value = object.at(key);
-  require(value.is_string(), "{}: \"{}\" must be a text, but is a {}", object.where(), key,
-          value.type_name());
+  require(value.is_string(), "{}: \"{}\" must be a text, but is {}", object.where(), key,
+          json_type(value));
   return value.get<std::string>();
 }
 
@@ -108,8 +108,8 @@ ChatForm chat_form_from_json(const Json& json, const std::string& where) {
   ChatForm form{object.text("name")};
   form.jinja = text_in(object, "jinja");
   for (const auto& [name, token] : object.object("jinja_tokens").items()) {
-    require(token.is_string(), "{}: \"jinja_tokens\" must be texts, but {} is a {}", where,
-            quote(name), token.type_name());
+    require(token.is_string(), "{}: \"jinja_tokens\" must be texts, but {} is {}", where,
+            quote(name), json_type(token));
     form.jinja_tokens[name] = token.get<std::string>();
   }
   if (object.has("problem")) {
@@ -127,8 +127,8 @@ ChatForm chat_form_from_json(const Json& json, const std::string& where) {
   form.reply_begin = text_in(object, "reply_begin");
   form.reply_end = text_in(object, "reply_end");
   for (const Json& token : object.list("tokens")) {
-    require(token.is_string(), "{}: \"tokens\" must be texts, but one is a {}", where,
-            token.type_name());
+    require(token.is_string(), "{}: \"tokens\" must be texts, but one is {}", where,
+            json_type(token));
     form.tokens.push_back(token.get<std::string>());
   }
   return form;

@@ -20,7 +20,7 @@ void HuggingFacePart::must_be(const char* key, std::initializer_list<Json> allow
   if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return;
   std::string choices;
   for (const Json& choice : allowed) choices += (choices.empty() ? "" : " or ") + choice.dump();
-  const std::string shown = value.is_structured() ? fmt::format("an {}", value.type_name())
+  const std::string shown = value.is_structured() ? std::string(json_type(value))
                             : value.is_string()   ? quote(value.get<std::string>())
                                                   : value.dump();
   fail("{}: \"{}\" is {}, but only {} is supported", where(), key, shown, choices);

@@ -68,7 +68,7 @@ TEST_F(CliPrepare, FailedTrainingLeavesNoFolder) {
 TEST_F(CliPrepare, RejectsUnreadableInput) {
   expect_refused(run_prepare("", "--input $IN.*"), {"text.txt.*: matches no file"});
   expect_refused(run_prepare("echo '[1]' |", "--input - --format jsonl"),
-                 {"-:1: the line is a JSON array"});
+                 {"-:1: the line is an array"});
   expect_refused(run_prepare("", "--input $IN --field text"), {"--field is for JSON lines"});
   expect_refused(run_prepare("gzip -c $IN | head -c 50 |", "--input -"),
                  {"-: ends after byte 50", "incomplete"});

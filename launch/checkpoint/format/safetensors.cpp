@@ -201,8 +201,8 @@ void SafetensorsFile::read_header(ForeignDTypes foreign) {
   data_begin_ = kLengthBytes + static_cast<size_t>(length);
   const std::string_view text = file_.text().substr(kLengthBytes, static_cast<size_t>(length));
   const Json header = parse_json(text, "the header of " + path_);
-  require(header.is_object(), "the header of {} must be an object, but is a {}", path_,
-          header.type_name());
+  require(header.is_object(), "the header of {} must be an object, but is {}", path_,
+          json_type(header));
   for (const auto& [name, value] : header.items()) {
     if (name == kMetadataKey) {
       read_metadata(value);

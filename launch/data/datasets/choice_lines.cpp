@@ -48,8 +48,7 @@ const ChoiceFormat& format_of(const Json& line, const std::string& where) {
 }
 
 std::string text_in(const Json& value, const std::string& where, const std::string& what) {
-  require(value.is_string(), "{}: {} must be a string, but is a {}", where, what,
-          value.type_name());
+  require(value.is_string(), "{}: {} must be a string, but is {}", where, what, json_type(value));
   return value.get<std::string>();
 }
 
@@ -77,8 +76,8 @@ std::string context_of(const Json& line, const ChoiceFormat& format, const std::
 
 std::vector<std::string> choices_of(const Json& line, const char* key, const std::string& where) {
   const Json& list = line.at(key);
-  require(list.is_array(), "{}: \"{}\" must be a list of texts, but is a {}", where, key,
-          list.type_name());
+  require(list.is_array(), "{}: \"{}\" must be a list of texts, but is {}", where, key,
+          json_type(list));
   require(2 <= list.size() && list.size() <= kMostChoices,
           "{}: \"{}\" has {} choices, but a question has 2 to {}", where, key, list.size(),
           kMostChoices);
@@ -104,7 +103,7 @@ int64_t answer_of(const Json& line, const char* key, size_t choices, const std::
   require(is_choice, "{}: \"{}\" is {}, but must be the number of the right choice, from 0 to {}",
           where, key,
           found->is_string()       ? quote(found->get_ref<const std::string&>())
-          : found->is_structured() ? fmt::format("an {}", found->type_name())
+          : found->is_structured() ? std::string(json_type(*found))
                                    : found->dump(),
           choices - 1);
   return *answer;

@@ -121,8 +121,8 @@ class TextLabels {
 
 std::string_view json_text(const Json& object, const char* key, const std::string& where) {
   const Json& value = object.at(key);
-  require(value.is_string(), "{}: \"{}\" must be a string, but is a {}", where, key,
-          value.type_name());
+  require(value.is_string(), "{}: \"{}\" must be a string, but is {}", where, key,
+          json_type(value));
   return value.get_ref<const std::string&>();
 }
 

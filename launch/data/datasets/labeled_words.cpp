@@ -67,8 +67,8 @@ void read_conll(const MappedFile& file, LabelReader* labels, const Visit& visit)
 
 const Json& list_of(const Json& object, const char* key, const std::string& where) {
   require(object.contains(key), "{}: there is no \"{}\"", where, key);
-  require(object.at(key).is_array(), "{}: \"{}\" must be a list, but is a {}", where, key,
-          object.at(key).type_name());
+  require(object.at(key).is_array(), "{}: \"{}\" must be a list, but is {}", where, key,
+          json_type(object.at(key)));
   return object.at(key);
 }
 

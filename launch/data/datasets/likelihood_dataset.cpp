@@ -19,8 +19,8 @@ std::string scored_field(const Json& line, const char* key, const std::string& w
   const auto found = line.find(key);
   require(found != line.end(), "{}: there is no \"{}\": a line must have {}", where, key,
           kScoredFields);
-  require(found->is_string(), "{}: \"{}\" must be a string, but is a {}", where, key,
-          found->type_name());
+  require(found->is_string(), "{}: \"{}\" must be a string, but is {}", where, key,
+          json_type(*found));
   return found->get<std::string>();
 }
 

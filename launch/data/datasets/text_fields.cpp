@@ -24,8 +24,8 @@ void read_jsonl(LineReader& lines, const TextFields& fields,
     for (const auto& [key, value] : object.items()) {
       require(std::ranges::find(fields.names, key) != fields.names.end(),
               "{}: has a field {}, but only {} are allowed", where, quote(key), fields.allowed);
-      require(value.is_string(), "{}: \"{}\" must be a string, but is a {}", where, key,
-              value.type_name());
+      require(value.is_string(), "{}: \"{}\" must be a string, but is {}", where, key,
+              json_type(value));
     }
     Texts texts(fields.names.size());
     for (size_t i = 0; i < texts.size(); ++i) {

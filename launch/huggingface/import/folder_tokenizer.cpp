@@ -23,7 +23,7 @@ class Settings {
     if (!fs::exists(path)) return;
     const MappedFile file(where_);
     json_ = parse_json(file.text(), where_);
-    require(json_.is_object(), "{} must be an object, but is a {}", where_, json_.type_name());
+    require(json_.is_object(), "{} must be an object, but is {}", where_, json_type(json_));
   }
 
   bool empty() const { return json_.empty(); }
@@ -31,8 +31,8 @@ class Settings {
   bool flag(const char* key, bool by_default) const {
     const auto found = json_.find(key);
     if (found == json_.end() || found->is_null()) return by_default;
-    require(found->is_boolean(), "{}: \"{}\" must be true or false, but is a {}", where_, key,
-            found->type_name());
+    require(found->is_boolean(), "{}: \"{}\" must be true or false, but is {}", where_, key,
+            json_type(*found));
     return found->get<bool>();
   }
 

@@ -30,14 +30,14 @@ class ForeignJson {
   }
   double number(const char* key, double by_default) const {
     if (!has(key)) return by_default;
-    require(json_.at(key).is_number(), "{}: \"{}\" must be a number, but is a {}", where(), key,
-            json_.at(key).type_name());
+    require(json_.at(key).is_number(), "{}: \"{}\" must be a number, but is {}", where(), key,
+            json_type(json_.at(key)));
     return json_.at(key).get<double>();
   }
   bool flag(const char* key, bool by_default) const {
     if (!has(key)) return by_default;
-    require(json_.at(key).is_boolean(), "{}: \"{}\" must be true or false, but is a {}", where(),
-            key, json_.at(key).type_name());
+    require(json_.at(key).is_boolean(), "{}: \"{}\" must be true or false, but is {}", where(), key,
+            json_type(json_.at(key)));
     return json_.at(key).get<bool>();
   }
   std::string text(const char* key, const char* by_default) const {

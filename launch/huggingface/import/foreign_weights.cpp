@@ -71,8 +71,8 @@ void ForeignWeights::read_index(const fs::path& index) {
   const Json& weight_map = JsonObject(json, index.string()).object("weight_map");
   std::set<std::string> names;
   for (const auto& [tensor, name] : weight_map.items()) {
-    require(name.is_string(), "{}: the file of {} must be a string, but is a {}", index.string(),
-            quote(tensor), name.type_name());
+    require(name.is_string(), "{}: the file of {} must be a string, but is {}", index.string(),
+            quote(tensor), json_type(name));
     require_file_name(name.get_ref<const std::string&>(), ".safetensors", index.string());
     names.insert(name.get<std::string>());
   }

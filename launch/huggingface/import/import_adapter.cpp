@@ -76,8 +76,8 @@ AdapterSettings read_adapter_settings(const fs::path& path) {
                            {}};
   if (!reader.has("modules_to_save")) return settings;
   for (const Json& module : reader.list("modules_to_save")) {
-    require(module.is_string(), "{}: \"modules_to_save\" must be a list of names, but has a {}",
-            path.string(), module.type_name());
+    require(module.is_string(), "{}: \"modules_to_save\" must be a list of names, but has {}",
+            path.string(), json_type(module));
     settings.modules.push_back(module.get<std::string>());
   }
   return settings;

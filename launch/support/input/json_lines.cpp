@@ -18,22 +18,22 @@ class FieldReader {
  public:
   FieldReader(const std::string& field, std::string& text) : field_(field), text_(text) {}
 
-  // Type names as in nlohmann's type_name().
+  // Types as json_type() names them.
   bool null() { return found("null"); }
-  bool boolean(bool) { return found("boolean"); }
-  bool number_integer(int64_t) { return found("number"); }
-  bool number_unsigned(uint64_t) { return found("number"); }
-  bool number_float(double, const std::string&) { return found("number"); }
+  bool boolean(bool) { return found("a boolean"); }
+  bool number_integer(int64_t) { return found("a number"); }
+  bool number_unsigned(uint64_t) { return found("a number"); }
+  bool number_float(double, const std::string&) { return found("a number"); }
   bool binary(Json::binary_t&) { return found("binary"); }
   bool string(std::string& value) {
-    if (!at_field_) return found("string");
+    if (!at_field_) return found("a string");
     at_field_ = false;
     text_ = std::move(value);
     return true;
   }
 
-  bool start_object(size_t) { return (depth_ == 0 || found("object")) && start(); }
-  bool start_array(size_t) { return found("array") && start(); }
+  bool start_object(size_t) { return (depth_ == 0 || found("an object")) && start(); }
+  bool start_array(size_t) { return found("an array") && start(); }
   bool end_object() { return end(); }
   bool end_array() { return end(); }
 
@@ -76,10 +76,10 @@ class FieldReader {
 
   /// Called for values that are not strings.
   bool found(std::string_view type) {
-    if (depth_ == 0) return refuse(fmt::format("is a JSON {}, but must be an object", type));
+    if (depth_ == 0) return refuse(fmt::format("is {}, but must be a JSON object", type));
     if (!std::exchange(at_field_, false)) return true;
     return refuse(
-        fmt::format("has a field {} that must be a string, but is a {}", quote(field_), type));
+        fmt::format("has a field {} that must be a string, but is {}", quote(field_), type));
   }
 
   bool start() {

@@ -123,9 +123,26 @@ int64_t json_count(const Json& value, const std::string& what) {
   return value.get<int64_t>();
 }
 
+std::string_view json_type(const Json& value) {
+  switch (value.type()) {
+    case Json::value_t::null:
+      return "null";
+    case Json::value_t::object:
+      return "an object";
+    case Json::value_t::array:
+      return "an array";
+    case Json::value_t::string:
+      return "a string";
+    case Json::value_t::boolean:
+      return "a boolean";
+    default:
+      return "a number";
+  }
+}
+
 JsonObject::JsonObject(const Json& value, std::string where)
     : value_(value), where_(std::move(where)) {
-  require(value.is_object(), "{} must be an object, but is a {}", where_, value.type_name());
+  require(value.is_object(), "{} must be an object, but is {}", where_, json_type(value));
 }
 
 const Json& JsonObject::at(const char* key) const {
@@ -140,15 +157,15 @@ int64_t JsonObject::count(const char* key) const {
 
 bool JsonObject::flag(const char* key) const {
   const Json& value = at(key);
-  require(value.is_boolean(), "{}: \"{}\" must be true or false, but is a {}", where_, key,
-          value.type_name());
+  require(value.is_boolean(), "{}: \"{}\" must be true or false, but is {}", where_, key,
+          json_type(value));
   return value.get<bool>();
 }
 
 std::string JsonObject::text(const char* key) const {
   const Json& value = at(key);
-  require(value.is_string(), "{}: \"{}\" must be a string, but is a {}", where_, key,
-          value.type_name());
+  require(value.is_string(), "{}: \"{}\" must be a string, but is {}", where_, key,
+          json_type(value));
   const auto& text = value.get_ref<const std::string&>();
   require(text.size() <= kMaxJsonText, "{}: \"{}\" has {} bytes, but at most {} are allowed",
           where_, key, text.size(), kMaxJsonText);
@@ -157,15 +174,14 @@ std::string JsonObject::text(const char* key) const {
 
 const Json& JsonObject::list(const char* key) const {
   const Json& value = at(key);
-  require(value.is_array(), "{}: \"{}\" must be a list, but is a {}", where_, key,
-          value.type_name());
+  require(value.is_array(), "{}: \"{}\" must be a list, but is {}", where_, key, json_type(value));
   return value;
 }
 
 const Json& JsonObject::object(const char* key) const {
   const Json& value = at(key);
-  require(value.is_object(), "{}: \"{}\" must be an object, but is a {}", where_, key,
-          value.type_name());
+  require(value.is_object(), "{}: \"{}\" must be an object, but is {}", where_, key,
+          json_type(value));
   return value;
 }
 

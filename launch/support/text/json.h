@@ -29,6 +29,9 @@ std::string to_text(const Json& value);
 /// Returns `text`, which may be any bytes, quoted, escaped and truncated for a message.
 std::string quote(std::string_view text);
 
+/// Names the type of `value` in a message: "a string", "an array", "null".
+std::string_view json_type(const Json& value);
+
 /// Checked read access to an object from a file. Messages start with `where`. The value must
 /// outlive this view.
 class JsonObject {

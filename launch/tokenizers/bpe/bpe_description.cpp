@@ -205,9 +205,8 @@ void NumberedTokens::add(const std::string& token, const Json& id) {
 }
 
 void NumberedTokens::add_all(const Json& vocabulary) {
-  require(vocabulary.is_object(),
-          "{}: a vocabulary must be an object of token: number, but is a {}", source_,
-          vocabulary.type_name());
+  require(vocabulary.is_object(), "{}: a vocabulary must be an object of token: number, but is {}",
+          source_, json_type(vocabulary));
   for (const auto& [token, id] : vocabulary.items()) add(token, id);
 }
 
@@ -230,12 +229,12 @@ std::vector<std::string> NumberedTokens::in_order() const {
 }
 
 std::vector<std::string> strings_of(const Json& list, const std::string& where) {
-  require(list.is_array(), "{} must be a list, but is a {}", where, list.type_name());
+  require(list.is_array(), "{} must be a list, but is {}", where, json_type(list));
   std::vector<std::string> strings;
   strings.reserve(list.size());
   for (const Json& item : list) {
-    require(item.is_string(), "{}: item {} must be a string, but is a {}", where, strings.size(),
-            item.type_name());
+    require(item.is_string(), "{}: item {} must be a string, but is {}", where, strings.size(),
+            json_type(item));
     strings.push_back(item.get<std::string>());
   }
   return strings;

@@ -126,8 +126,8 @@ std::unique_ptr<SentencePieceTokenizer> SentencePieceTokenizer::read(const std::
 std::unique_ptr<SentencePieceTokenizer> SentencePieceTokenizer::from_json(
     const JsonObject& object) {
   const Json& model = object.at("model");
-  require(model.is_string(), "{}: \"model\" must be a string, but is a {}", object.where(),
-          model.type_name());
+  require(model.is_string(), "{}: \"model\" must be a string, but is {}", object.where(),
+          json_type(model));
   return std::make_unique<SentencePieceTokenizer>(
       from_base64(model.get_ref<const std::string&>(), object.where() + ": \"model\""),
       object.where());

@@ -75,8 +75,8 @@ WordPieceVocabulary WordPieceVocabulary::read(const std::string& path) {
 WordPieceVocabulary WordPieceVocabulary::from_json(const JsonObject& object) {
   std::vector<std::string> tokens;
   for (const Json& token : object.list("tokens")) {
-    require(token.is_string(), "{}: item {} of \"tokens\" must be a string, but is a {}",
-            object.where(), tokens.size(), token.type_name());
+    require(token.is_string(), "{}: item {} of \"tokens\" must be a string, but is {}",
+            object.where(), tokens.size(), json_type(token));
     tokens.push_back(token.get<std::string>());
   }
   return {std::move(tokens), object.where()};

@@ -47,7 +47,7 @@ std::string describe_hugging_face(const fs::path& folder) {
   const std::string path = (folder / "config.json").string();
   const MappedFile file(path);
   const Json config = parse_json(file.text(), path);
-  require(config.is_object(), "{} must be an object, but is a {}", path, config.type_name());
+  require(config.is_object(), "{} must be an object, but is {}", path, json_type(config));
   std::string text = fmt::format(
       "{}: a Hugging Face model; `tessera import` converts supported ones to a checkpoint\n",
       folder.string());

@@ -98,7 +98,7 @@ TEST_F(Safetensors, RejectsHostileHeaders) {
     return error_of_header(header, data_bytes);
   };
   EXPECT_THAT(error("not json"), HasSubstr("not valid JSON"));
-  EXPECT_THAT(error("[]"), HasSubstr("must be an object, but is a array"));
+  EXPECT_THAT(error("[]"), HasSubstr("must be an object, but is an array"));
   EXPECT_THAT(error(R"({"a": {"dtype": "F8_E4M3", "shape": [8], "data_offsets": [0, 8]}})"),
               HasSubstr(R"(tensor "a": the dtype "F8_E4M3" is not known; known are F32)"));
   EXPECT_THAT(error(R"({"a": {"dtype": "F32", "shape": [3], "data_offsets": [0, 8]}})"),

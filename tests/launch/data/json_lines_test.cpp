@@ -37,18 +37,18 @@ TEST(JsonField, NamesErrors) {
   EXPECT_TRUE(refused("{\"text\": \"\xFF\"}", {"not valid JSON", "ill-formed UTF-8"}));
   EXPECT_TRUE(refused(R"({"text": "\ud83d"})", {"not valid JSON", "surrogate"}));
   EXPECT_TRUE(refused({"{\"text\": \"\"}\0{", 14}, {"byte 13 is zero"}));
-  EXPECT_TRUE(refused("[1]", {"is a JSON array, but must be an object"}));
-  EXPECT_TRUE(refused("12", {"is a JSON number, but must be an object"}));
+  EXPECT_TRUE(refused("[1]", {"is an array, but must be a JSON object"}));
+  EXPECT_TRUE(refused("12", {"is a number, but must be a JSON object"}));
   EXPECT_TRUE(refused("{}", {"has no field \"text\", but no field at all"}));
   EXPECT_TRUE(
       refused(R"({"title": 1, "Text": "a"})", {R"(has no field "text", but "title", "Text")"}));
-  for (const auto& [value, type] : {std::pair{"1", "number"},
+  for (const auto& [value, type] : {std::pair{"1", "a number"},
                                     {"null", "null"},
-                                    {"true", "boolean"},
-                                    {"[\"a\"]", "array"},
-                                    {"{}", "object"}}) {
+                                    {"true", "a boolean"},
+                                    {"[\"a\"]", "an array"},
+                                    {"{}", "an object"}}) {
     EXPECT_TRUE(refused(fmt::format(R"({{"text": {}}})", value),
-                        {"has a field \"text\" that must be a string, but is a ", type}));
+                        {"has a field \"text\" that must be a string, but is ", type}));
   }
   EXPECT_TRUE(refused(R"({"text": "a", "text": "b"})", {"has the field \"text\" twice"}));
   EXPECT_TRUE(refused(R"({"text": "a", "x": 1e999})",

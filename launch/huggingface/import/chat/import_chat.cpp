@@ -20,7 +20,7 @@ Json json_in(const fs::path& path) {
   if (!fs::exists(path)) return Json::object();
   const MappedFile file(path.string());
   Json json = parse_json(file.text(), path.string());
-  require(json.is_object(), "{} must be an object, but is a {}", path.string(), json.type_name());
+  require(json.is_object(), "{} must be an object, but is {}", path.string(), json_type(json));
   return json;
 }
 
@@ -29,8 +29,8 @@ std::optional<std::string> template_in(const Json& settings, const std::string& 
   const auto found = settings.find("chat_template");
   if (found == settings.end() || found->is_null()) return std::nullopt;
   if (found->is_string()) return found->get<std::string>();
-  require(found->is_array(), "{}: \"chat_template\" must be a text or a list, but is a {}", where,
-          found->type_name());
+  require(found->is_array(), "{}: \"chat_template\" must be a text or a list, but is {}", where,
+          json_type(*found));
   for (const Json& item : *found) {
     const JsonObject named(item, where + ": \"chat_template\"");
     if (named.text("name") != "default") continue;
