@@ -37,6 +37,7 @@ void read_tuples(const std::string& path, size_t size) {
 void read_sft(const std::string& path, size_t size) {
   for_each_sft_line(path, [&](const SftLine& line) {
     fuzz::expect(line.messages.back().role == Role::assistant, "nothing to learn");
+    fuzz::expect(line.given < line.messages.size(), "nothing to learn");
     for (const Message& message : line.messages) {
       fuzz::expect(message.text.size() <= size, "a message longer than the file");
     }

@@ -107,12 +107,12 @@ class ChatTemplate::Writer {
     out_.is_reply.push_back(is_reply);
   }
 
-  void add_reply(std::string_view text, const std::string& name) {
+  void add_reply(std::string_view text, const std::string& name, bool is_learned) {
     finish_context();
     require(!out_.tokens.empty(), "{}: {} has no tokens, but the first token needs one before it",
             where_, name_);
     const size_t before = out_.tokens.size();
-    append(text, name, /*is_reply=*/true);
+    append(text, name, is_learned);
     require(out_.tokens.size() > before, "{}: {} has no tokens", where_, name);
   }
 
@@ -240,7 +240,8 @@ void ChatTemplate::begin(std::optional<Role> previous, Role role, const std::str
   }
 }
 
-std::optional<Role> ChatTemplate::write(std::span<const Message> messages, Writer& writer) const {
+std::optional<Role> ChatTemplate::write(std::span<const Message> messages, size_t given,
+                                        Writer& writer) const {
   std::optional<Role> previous;
   for (size_t i = 0; i < messages.size(); ++i) {
     const auto& [role, whole] = messages[i];
@@ -248,8 +249,9 @@ std::optional<Role> ChatTemplate::write(std::span<const Message> messages, Write
     const std::string name = name_of(i, role);
     begin(previous, role, name, writer);
     if (role == Role::assistant) {
-      writer.add_reply(reply_begin_ + std::string(text) + reply_tail_, name);
-      writer.add_special(reply_end_, /*is_reply=*/true);
+      const bool is_learned = i >= given;
+      writer.add_reply(reply_begin_ + std::string(text) + reply_tail_, name, is_learned);
+      writer.add_special(reply_end_, is_learned);
     } else {
       writer.add_context(text, name);
     }
@@ -259,18 +261,18 @@ std::optional<Role> ChatTemplate::write(std::span<const Message> messages, Write
 }
 
 void ChatTemplate::encode(std::span<const Message> messages, std::string_view where,
-                          ChatTokens& out) const {
+                          ChatTokens& out, size_t given) const {
   require(!messages.empty() && messages.back().role == Role::assistant,
           "{}: the last message must be of the assistant", where);
   Writer writer(*this, where, out);
-  write(messages, writer);
+  write(messages, given, writer);
 }
 
 std::vector<int32_t> ChatTemplate::prompt(std::span<const Message> messages,
                                           std::string_view where) const {
   ChatTokens out;
   Writer writer(*this, where, out);
-  const std::optional<Role> last = write(messages, writer);
+  const std::optional<Role> last = write(messages, messages.size(), writer);
   begin(last, Role::assistant, name_of(messages.size(), Role::assistant), writer);
   writer.finish_context();
   return std::move(out.tokens);

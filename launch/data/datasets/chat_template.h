@@ -25,7 +25,7 @@ struct Message {
 /// Tokens of a conversation, and which of them a model learns to write.
 struct ChatTokens {
   std::vector<int32_t> tokens;
-  std::vector<bool> is_reply;  ///< of each token: whether it is of the assistant's text or ends it
+  std::vector<bool> is_reply;  ///< of each token: whether it is of a learned reply or ends it
 };
 
 /// The tokens that may stand between messages, by their names: all of Tokenizer::named_tokens()
@@ -63,9 +63,11 @@ class ChatTemplate {
   int32_t reply_end() const { return reply_end_; }
 
   /// Overwrites `out` with the tokens of messages, of which the last one must be a reply, up to its
-  /// end. Throws a message that starts with `where` if a reply or all that precedes it has no
-  /// tokens, if a text cannot be encoded, or if the form has no place for a message.
-  void encode(std::span<const Message> messages, std::string_view where, ChatTokens& out) const;
+  /// end. Replies among the first `given` messages are not learned. Throws a message that starts
+  /// with `where` if a reply or all that precedes it has no tokens, if a text cannot be encoded, or
+  /// if the form has no place for a message.
+  void encode(std::span<const Message> messages, std::string_view where, ChatTokens& out,
+              size_t given = 0) const;
 
   /// Returns the tokens of messages and of what precedes the reply to them. Throws as encode()
   /// does.
@@ -89,7 +91,7 @@ class ChatTemplate {
   void begin(std::optional<Role> previous, Role role, const std::string& name,
              Writer& writer) const;
   /// Returns the role of the last message.
-  std::optional<Role> write(std::span<const Message> messages, Writer& writer) const;
+  std::optional<Role> write(std::span<const Message> messages, size_t given, Writer& writer) const;
 
   /// For errors: "the completion", "message 3".
   std::string name_of(size_t message, Role role) const;

@@ -21,7 +21,7 @@ SftExamples::SftExamples(const std::string& path, const ChatTemplate& chat,
   int64_t line = 0;
   for_each_sft_line(path, [&](const SftLine& read) {
     const std::string where = fmt::format("{}:{}", path, read.number);
-    chat.encode(read.messages, where, example);
+    chat.encode(read.messages, where, example, read.given);
     const int64_t before = size();
     add(example, where);
     if (size() > before) lines_.push_back(line);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <vector>
 
 #include "core/error.h"
@@ -15,7 +16,7 @@ namespace tessera {
 namespace {
 
 constexpr std::array<std::string_view, 2> kPromptNames = {"prompt", "completion"};
-constexpr const char* kMessages = "messages";
+constexpr std::array<std::string_view, 1> kMessages = {"messages"};
 constexpr std::string_view kSftFields = "prompt and completion (or messages in all lines)";
 
 Role role_named(std::string_view name, const std::string& where) {
@@ -29,14 +30,14 @@ Role role_named(std::string_view name, const std::string& where) {
 std::string_view text_of(const Json& message, const char* key, const std::string& where) {
   const auto found = message.find(key);
   require(found != message.end(), "{}: there is no \"{}\"", where, key);
-  require(found->is_string(), "{}: \"{}\" must be a string, but is a {}", where, key,
-          found->type_name());
+  require(found->is_string(), "{}: \"{}\" must be a string, but is {}", where, key,
+          json_type(*found));
   return found->get_ref<const std::string&>();
 }
 
 Message message_of(const Json& json, const std::string& where) {
-  require(json.is_object(), "{}: must be an object with role and content, but is a {}", where,
-          json.type_name());
+  require(json.is_object(), "{}: must be an object with role and content, but is {}", where,
+          json_type(json));
   for (const auto& [key, value] : json.items()) {
     require(key == "role" || key == "content",
             "{}: has a field {}, but only role and content are allowed", where, quote(key));
@@ -47,32 +48,47 @@ Message message_of(const Json& json, const std::string& where) {
   return message;
 }
 
-void read_messages(LineReader& lines, const std::function<void(const SftLine&)>& visit) {
+/// Appends the list `key` of a line. The messages of each list are counted from 1.
+void add_messages(const Json& object, std::string_view key, const std::string& where,
+                  std::vector<Message>& messages) {
+  const auto found = object.find(key);
+  require(found != object.end(), "{}: there is no \"{}\"", where, key);
+  require(found->is_array(), "{}: \"{}\" must be a list of messages{}, but is {}", where, key,
+          key == kMessages[0] ? "" : ", like the prompt of line 1", json_type(*found));
+  int64_t number = 0;
+  for (const Json& message : *found) {
+    messages.push_back(message_of(
+        message, fmt::format("{}, message {}{}", where, ++number,
+                             key == kMessages[0] ? "" : fmt::format(" of the {}", key))));
+  }
+}
+
+/// Reads conversations that are split into the lists `names`, of which the last one is learned.
+void read_messages(LineReader& lines, std::span<const std::string_view> names,
+                   const std::function<void(const SftLine&)>& visit) {
   std::vector<Message> messages;
   while (lines.next()) {
     const std::string where = lines.where();
-    const Json object = parse_json_line(lines, kMessages);
+    const Json object = parse_json_line(lines, kSftFields);
     for (const auto& [key, value] : object.items()) {
-      require(key == kMessages, "{}: has a field {}, but only {} are allowed", where, quote(key),
-              kSftFields);
+      require(std::ranges::find(names, key) != names.end(),
+              "{}: has a field {}, but only {} are allowed", where, quote(key), kSftFields);
     }
-    const auto found = object.find(kMessages);
-    require(found != object.end(), "{}: there is no \"{}\"", where, kMessages);
-    require(found->is_array(), "{}: \"{}\" must be a list, but is a {}", where, kMessages,
-            found->type_name());
     messages.clear();
-    for (const Json& message : *found) {
-      messages.push_back(
-          message_of(message, fmt::format("{}, message {}", where, messages.size() + 1)));
+    size_t given = 0;
+    for (const std::string_view name : names) {
+      given = messages.size();
+      add_messages(object, name, where, messages);
     }
     const auto is_reply = [](const Message& message) { return message.role == Role::assistant; };
-    require(std::ranges::any_of(messages, is_reply),
-            "{}: there is no message of the assistant, from which the model learns", where);
+    require(std::ranges::any_of(std::span(messages).subspan(given), is_reply),
+            "{}: there is no message of the assistant{}, from which the model learns", where,
+            names.size() == 1 ? "" : fmt::format(" in the {}", names.back()));
     require(is_reply(messages.back()),
             "{}: the last message is of the {}, but the model learns only from those of the "
             "assistant: leave out what follows the assistant's last message",
             where, kRoleNames[static_cast<size_t>(messages.back().role)]);
-    visit({lines.number(), messages});
+    visit({lines.number(), messages, given});
   }
 }
 
@@ -84,20 +100,37 @@ void read_prompts(const std::string& path, const std::function<void(const SftLin
   });
 }
 
+/// The names of the lists of messages in the first line; none if it has none or cannot be read.
+std::span<const std::string_view> message_lists(const std::string& path) {
+  if (!path.ends_with(".jsonl")) return {};
+  try {
+    const MappedFile file(path);
+    LineReader lines(file);
+    if (!lines.next()) return {};
+    const Json object = parse_json_line(lines, kSftFields);
+    if (object.contains(kMessages[0])) return kMessages;
+    const auto is_list = [&](std::string_view name) {
+      return object.contains(name) && object[std::string(name)].is_array();
+    };
+    if (std::ranges::any_of(kPromptNames, is_list)) return kPromptNames;
+  } catch (const Error&) {
+    return {};  // its reader reports it
+  }
+  return {};
+}
+
 }  // namespace
 
 const TextFields kPromptFields = {kPromptNames, 2, kSftFields};
 
-bool has_messages(const std::string& path) {
-  const std::vector<std::string> names = text_field_names(path);
-  return path.ends_with(".jsonl") && std::ranges::find(names, kMessages) != names.end();
-}
+bool has_messages(const std::string& path) { return !message_lists(path).empty(); }
 
 void for_each_sft_line(const std::string& path, const std::function<void(const SftLine&)>& visit) {
-  if (!has_messages(path)) return read_prompts(path, visit);
+  const std::span<const std::string_view> lists = message_lists(path);
+  if (lists.empty()) return read_prompts(path, visit);
   const MappedFile file(path);
   LineReader lines(file);
-  read_messages(lines, visit);
+  read_messages(lines, lists, visit);
 }
 
 }  // namespace tessera

@@ -110,6 +110,17 @@ TEST_F(SftFiles, PlainTemplateLearnsEveryReply) {
                                     {end_}}));
 }
 
+TEST_F(SftFiles, PromptOfMessagesIsNotLearned) {
+  const Sample sample = sample_of(
+      read("c.jsonl",
+           R"({"prompt": [{"role": "user", "content": "Hi"}, )"
+           R"({"role": "assistant", "content": "Hello"}, {"role": "user", "content": "Bye"}], )"
+           R"("completion": [{"role": "assistant", "content": "Ciao"}]})"));
+  const std::string first = "user:\nHi\nassistant:\nHello", second = "user:\nBye\nassistant:\n";
+  EXPECT_EQ(sample.tokens, joined({bytes(first), {end_}, bytes(second + "Ciao")}));
+  EXPECT_EQ(sample.targets, joined({ignored(first.size() + second.size()), bytes("Ciao"), {end_}}));
+}
+
 TEST_F(SftFiles, ChatMlSurroundsMessagesWithItsTokens) {
   const BpeTokenizer tokenizer = small_bpe_tokenizer(
       {"u s", "us e", "use r"}, {"<|im_start|>", "<|im_end|>", "<|endoftext|>"});
@@ -179,6 +190,9 @@ TEST_F(SftFiles, NamesWrongLines) {
   const std::string good = R"({"prompt": "a", "completion": "b"})";
   const std::string chat = R"({"messages": [{"role": "assistant", "content": "b"}]})";
   const auto messages = [](const std::string& list) { return "{\"messages\": [" + list + "]}"; };
+  const auto split = [](const std::string& prompt, const std::string& completion) {
+    return "{\"prompt\": [" + prompt + "], \"completion\": [" + completion + "]}";
+  };
   const std::string user = R"({"role": "user", "content": "a"})";
   const std::string reply = R"({"role": "assistant", "content": "b"})";
   const struct {
@@ -193,8 +207,15 @@ TEST_F(SftFiles, NamesWrongLines) {
       {R"({"prompt": "", "completion": "b"})", {"f.jsonl:1", "the prompt has no tokens"}},
       {R"({"prompt": "a", "completion": 3})",
        {"f.jsonl:1", "\"completion\" must be a string, but is a number"}},
-      {R"({"prompt": [{"role": "user", "content": "a"}], "completion": "b"})",
-       {"f.jsonl:1", "\"prompt\" must be a string, but is a array"}},
+      {good + "\n" + split(user, reply),
+       {"f.jsonl:2", "\"completion\" must be a string, but is an array"}},
+      {split(user, reply) + "\n" + good,
+       {"f.jsonl:2",
+        "\"prompt\" must be a list of messages, like the prompt of line 1, but is a string"}},
+      {split(user, reply) + "\n" + chat, {"f.jsonl:2", "has a field \"messages\""}},
+      {split(reply, user), {"f.jsonl:1", "no message of the assistant in the completion"}},
+      {split(user, "3"), {"f.jsonl:1, message 1 of the completion", "role and content"}},
+      {R"({"prompt": []})", {"f.jsonl:1", "there is no \"completion\""}},
       {R"({"prompt": "a", "completion": "b", "id": 1})",
        {"f.jsonl:1", "has a field \"id\"",
         "only prompt and completion (or messages in all lines)"}},
@@ -205,7 +226,8 @@ TEST_F(SftFiles, NamesWrongLines) {
       {"[1]", {"f.jsonl:1", "must be one object"}},
       {good + "\n\n" + good, {"f.jsonl:2", "the line is empty"}},
       {good + "\n{\"prompt\": \"a\", ", {"f.jsonl:2"}},
-      {R"({"messages": "a"})", {"f.jsonl:1", "\"messages\" must be a list, but is a string"}},
+      {R"({"messages": "a"})",
+       {"f.jsonl:1", "\"messages\" must be a list of messages, but is a string"}},
       {messages(""), {"f.jsonl:1", "there is no message of the assistant"}},
       {messages(user), {"f.jsonl:1", "there is no message of the assistant"}},
       {messages(reply + "," + user),
@@ -213,7 +235,7 @@ TEST_F(SftFiles, NamesWrongLines) {
       {messages(R"({"role": "tool", "content": "a"},)" + reply),
        {"f.jsonl:1, message 1", "the role is \"tool\"", "system, user, assistant"}},
       {messages(user + R"(,{"role": "assistant", "content": null})"),
-       {"f.jsonl:1, message 2", "\"content\" must be a string, but is a null"}},
+       {"f.jsonl:1, message 2", "\"content\" must be a string, but is null"}},
       {messages(R"({"role": 1, "content": "a"})"),
        {"f.jsonl:1, message 1", "\"role\" must be a string, but is a number"}},
       {messages(user + R"(,{"role": "assistant", "content": ""})"),
@@ -229,7 +251,7 @@ TEST_F(SftFiles, NamesWrongLines) {
   };
   for (const auto& [text, facts] : cases) {
     SCOPED_TRACE(text);
-    const bool is_chat = text.find("messages\": [") != std::string::npos;
+    const bool is_chat = text.find("\": [") != std::string::npos;
     const SftOptions options = {.seq_length = is_chat ? 1000 : 9};
     const std::string error =
         test::error_of([&, content = text] { read("f.jsonl", content, options); });
