@@ -87,6 +87,28 @@ TEST_F(CliTokenizer, ReportsDifferentTokenizerOnResume) {
   EXPECT_EQ(started.count("which is not the tokenizer stored in "), 0u) << started.output;
 }
 
+TEST_F(CliTokenizer, RefusesToGoOnWithDataOfAnotherTokenizer) {
+  expect_success(train_tokenizer({"--vocab-size", "60"}));
+  expect_success(run_prepare({}));
+  expect_success(
+      run(tessera(kAlone, {"prepare", "--tokenizer", "wordpiece-cased:" + vocabulary(), "--input",
+                           path("text.txt").string(), "--output", path("cased").string()})));
+  const auto keys = [&](const char* data) {
+    return Arguments{"data.train=" + path(data).string(), "model.vocab_size=60",
+                     "checkpoint.interval=10"};
+  };
+  Arguments first = keys("pieces");
+  first.emplace_back("--stop-at=10");
+  expect_success(run_train(kAlone, "run", first));
+  expect_refused(run_train(2, "run", keys("cased")),
+                 {"cased.meta.json", "wordpiece-cased with 60 tokens", "the tokenizer of the run"});
+  Arguments branch = keys("cased");
+  branch.push_back("checkpoint.from=" + path("run").string());
+  expect_refused(run_train(2, "branch", branch),
+                 {"data.tokenizer is auto", "wordpiece-cased with 60 tokens",
+                  "which is not the tokenizer stored in", "--tokenizer tessera:"});
+}
+
 TEST_F(CliTokenizer, RejectsInvalidRequests) {
   expect_refused(train_tokenizer({"--vocab-size", "5"}),
                  {"has 5 tokens, but 5 special tokens and the "});

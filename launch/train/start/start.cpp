@@ -156,8 +156,8 @@ void report_other_moments(const RunConfig& config, const Checkpoint& checkpoint,
                                           : "encoded in 8 bits"));
 }
 
-/// Warns if the tokenizer differs from the saved one. Some users do that on purpose, to give unused
-/// tokens a meaning.
+/// Throws if the data has another tokenizer than the saved one. Warns if data.tokenizer names it:
+/// some users do that on purpose, to give unused tokens a meaning.
 void report_other_tokenizer(const RunConfig& config, const Trainer& trainer,
                             const Checkpoint& checkpoint,
                             const std::function<void(std::string)>& report) {
@@ -180,11 +180,17 @@ void report_other_tokenizer(const RunConfig& config, const Trainer& trainer,
         "data.tokenizer is none, but {} has a tokenizer, {}: from here on checkpoints have none",
         path, to_string(identity_of(*saved))));
   }
-  report(fmt::format(
-      "data.tokenizer is {} ({}), which is not the tokenizer stored in {} ({}): tokens may mean "
-      "other words from here on",
-      config.data.tokenizer.empty() ? "auto" : config.data.tokenizer, to_string(identity_of(*now)),
-      path, to_string(identity_of(*saved))));
+  const std::string other =
+      fmt::format("({}), which is not the tokenizer stored in {} ({})",
+                  to_string(identity_of(*now)), path, to_string(identity_of(*saved)));
+  require(!config.data.tokenizer.empty(),
+          "data.tokenizer is auto, the one that data.train was prepared with {}: prepare the text "
+          "again with --tokenizer tessera:{}, or, to give tokens another meaning on purpose, name "
+          "the new "
+          "one as data.tokenizer",
+          other, path);
+  report(fmt::format("data.tokenizer is {} {}: tokens may mean other words from here on",
+                     config.data.tokenizer, other));
 }
 
 void check_resume_never(const RunConfig& config) {
