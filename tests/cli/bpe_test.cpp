@@ -92,6 +92,13 @@ TEST_F(CliBpe, FillsMasksAndClassifiesWithBert) {
   EXPECT_EQ(classified.count("%  "), 2u) << classified.output;
 }
 
+TEST_F(CliBpe, InspectShowsAddedTokens) {
+  expect_success(train_tokenizer({"--special", "<x>"}));
+  const Outcome shown = run(tessera(kAlone, {"inspect", "bpe:" + folder()}));
+  expect_success(shown);
+  EXPECT_THAT(shown.output, HasSubstr(", <x> ("));
+}
+
 TEST_F(CliBpe, RejectsInvalidRequests) {
   expect_refused(train_tokenizer({"--special", "<s>", "--special", "<s>"}), {"both \"<s>\""});
   expect_refused(train_tokenizer({"--cased"}), {"--cased does not apply to --kind bpe: remove it"});

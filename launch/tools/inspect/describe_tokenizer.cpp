@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
+#include <vector>
 
 #include "launch/support/text/human_text.h"
 #include "launch/support/text/table.h"
@@ -11,20 +13,27 @@
 namespace tessera {
 namespace {
 
+/// Special tokens with their tasks, then other tokens that stand for their names.
 std::string special_text(const Tokenizer& tokenizer) {
+  constexpr size_t kMostOthers = 16;
   const SpecialTokens special = tokenizer.special();
+  std::vector<int32_t> others = tokenizer.named_tokens();
   std::string text;
-  const auto add = [&](const char* what, std::optional<int32_t> token) {
+  const auto add = [&](std::string_view what, std::optional<int32_t> token) {
     if (!token) return;
-    text += fmt::format("{}{} {} ({})", text.empty() ? "" : ", ", what,
-                        tokenizer.token_text(*token), *token);
+    text += fmt::format("{}{}{} ({})", text.empty() ? "" : ", ", what, tokenizer.token_text(*token),
+                        *token);
+    std::erase(others, *token);
   };
-  add("unknown", special.unknown);
-  add("start", special.start);
-  add("end", special.end);
-  add("padding", special.padding);
-  add("mask", special.mask);
-  add("end of document", tokenizer.end_of_document());
+  add("unknown ", special.unknown);
+  add("start ", special.start);
+  add("end ", special.end);
+  add("padding ", special.padding);
+  add("mask ", special.mask);
+  add("end of document ", tokenizer.end_of_document());
+  const std::vector<int32_t> all = others;
+  for (size_t i = 0; i < std::min(all.size(), kMostOthers); ++i) add("", all[i]);
+  if (all.size() > kMostOthers) text += fmt::format(", {} more", all.size() - kMostOthers);
   return text.empty() ? "none" : text;
 }
 
