@@ -46,6 +46,11 @@ struct PresetWriter {
   }
 };
 
+/// What stands before the first ". " or "; ".
+std::string_view first_clause(std::string_view text) {
+  return text.substr(0, std::min(text.find(". "), text.find("; ")));
+}
+
 /// Reads sources one after the other into the same configuration.
 class Loader {
  public:
@@ -101,9 +106,9 @@ class Loader {
       for (const KeyInfo& key : section.keys) {
         const std::string name = section.name + "." + key.name;
         if (!key.required || given_.contains(name)) continue;
-        issues_.add(
-            file, {},
-            fmt::format("the key '{}' is missing and has no default: {}", name, key.meaning));
+        issues_.add(file, {},
+                    fmt::format("the key '{}' is missing and has no default: {}", name,
+                                first_clause(key.meaning)));
       }
     }
   }
