@@ -21,7 +21,7 @@ EvaluationHistory EvaluationHistory::load(const RunConfig& config, int64_t step,
       world,
       {reinterpret_cast<const char*>(logged.data()), logged.size() * sizeof(LoggedEvaluation)}, 0);
   logged.resize(bytes.size() / sizeof(LoggedEvaluation));
-  std::memcpy(static_cast<void*>(logged.data()), bytes.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(static_cast<void*>(logged.data()), bytes.data(), bytes.size());
   EvaluationHistory history;
   for (const LoggedEvaluation& one : logged) history.add(one);
   return history;
