@@ -9,7 +9,7 @@ install_missing "${packages[@]}" clang-format-14 clang-tidy-14 libomp-14-dev
 
 mapfile -t sources < <(git ls-files '*.h' '*.cpp' '*.cu')
 clang-format-14 --dry-run --Werror "${sources[@]}"
-tests/check_layers.sh
+tests/check_structure.sh
 
 # tidy PRESET FOLDERS: FOLDERS is a regular expression.
 tidy() {

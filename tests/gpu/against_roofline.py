@@ -4,7 +4,7 @@
     tests/gpu/against_roofline.py RESULTS.json [TESSERA]
 
 Reads the profiles that check.sh's part `profile` measured, asks TESSERA (build/cpu/tessera) for the roofline of the
-same configurations, and prints a table in Markdown. Kernels and ops are sorted by their names.
+same configurations, and prints a table in Markdown. The names of kernels and ops say of which kind they are.
 """
 import collections
 import json
@@ -42,6 +42,8 @@ def bounds(tessera, model, gpu):
 
 
 def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
     file, tessera = sys.argv[1], os.path.abspath(sys.argv[2] if len(sys.argv) > 2 else "build/cpu/tessera")
     with open(file) as text:
         results = json.load(text)

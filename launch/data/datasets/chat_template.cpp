@@ -90,7 +90,7 @@ class ChatTemplate::Writer {
   Writer(const ChatTemplate& chat, std::string_view where, ChatTokens& out)
       : chat_(chat), tokenizer_(*chat.tokenizer_), where_(where), out_(out) {
     out_.tokens.clear();
-    out_.is_reply.clear();
+    out_.is_learned.clear();
   }
 
   std::string_view where() const { return where_; }
@@ -101,10 +101,10 @@ class ChatTemplate::Writer {
     name_ = name;
   }
 
-  void add_special(int32_t token, bool is_reply) {
+  void add_special(int32_t token, bool is_learned) {
     finish_context();
     out_.tokens.push_back(token);
-    out_.is_reply.push_back(is_reply);
+    out_.is_learned.push_back(is_learned);
   }
 
   void add_reply(std::string_view text, const std::string& name, bool is_learned) {
@@ -117,12 +117,12 @@ class ChatTemplate::Writer {
   }
 
   void finish_context() {
-    if (!context_.empty()) append(context_, name_, /*is_reply=*/false);
+    if (!context_.empty()) append(context_, name_, /*is_learned=*/false);
     context_.clear();
   }
 
  private:
-  void append(std::string_view text, const std::string& name, bool is_reply) {
+  void append(std::string_view text, const std::string& name, bool is_learned) {
     std::vector<int32_t> tokens;
     try {
       tokens = tokenizer_.encode(text);
@@ -136,7 +136,7 @@ class ChatTemplate::Writer {
               where_, name, tokenizer_.token_text(token), tokenizer_.kind());
     }
     out_.tokens.insert(out_.tokens.end(), tokens.begin(), tokens.end());
-    out_.is_reply.resize(out_.tokens.size(), is_reply);
+    out_.is_learned.resize(out_.tokens.size(), is_learned);
   }
 
   const ChatTemplate& chat_;
@@ -233,7 +233,7 @@ void ChatTemplate::begin(std::optional<Role> previous, Role role, const std::str
   }
   for (const Piece& piece : *pieces) {
     if (piece.token) {
-      writer.add_special(*piece.token, /*is_reply=*/false);
+      writer.add_special(*piece.token, /*is_learned=*/false);
     } else {
       writer.add_context(piece.text, name);
     }

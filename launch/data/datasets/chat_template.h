@@ -25,7 +25,7 @@ struct Message {
 /// Tokens of a conversation, and which of them a model learns to write.
 struct ChatTokens {
   std::vector<int32_t> tokens;
-  std::vector<bool> is_reply;  ///< of each token: whether it is of a learned reply or ends it
+  std::vector<bool> is_learned;  ///< of each token: whether it is of a learned reply or ends it
 };
 
 /// The tokens that may stand between messages, by their names: all of Tokenizer::named_tokens()

@@ -42,8 +42,8 @@ void SftExamples::add(const ChatTokens& example, const std::string& where) {
           "{}: the example has {} tokens, but model.seq_length is {}, so at most {} fit: shorten "
           "it, truncate it (data.truncate=true), or train with a larger model.seq_length",
           where, example.tokens.size(), options_.seq_length, most);
-  std::vector<bool> is_target(example.is_reply.begin(),
-                              example.is_reply.begin() + static_cast<std::ptrdiff_t>(length));
+  std::vector<bool> is_target(example.is_learned.begin(),
+                              example.is_learned.begin() + static_cast<std::ptrdiff_t>(length));
   if (options_.loss_on_prompts) is_target.assign(length, true);
   // Nothing precedes the first token.
   const auto given = static_cast<size_t>(std::max<int64_t>(options_.prefix, 1));

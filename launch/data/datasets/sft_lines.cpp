@@ -54,7 +54,7 @@ void add_messages(const Json& object, std::string_view key, const std::string& w
   const auto found = object.find(key);
   require(found != object.end(), "{}: there is no \"{}\"", where, key);
   require(found->is_array(), "{}: \"{}\" must be a list of messages{}, but is {}", where, key,
-          key == kMessages[0] ? "" : ", like the prompt of line 1", json_type(*found));
+          key == kMessages[0] ? "" : " because line 1 has one", json_type(*found));
   int64_t number = 0;
   for (const Json& message : *found) {
     messages.push_back(message_of(

@@ -19,21 +19,23 @@ std::string special_text(const Tokenizer& tokenizer) {
   const SpecialTokens special = tokenizer.special();
   std::vector<int32_t> others = tokenizer.named_tokens();
   std::string text;
-  const auto add = [&](std::string_view what, std::optional<int32_t> token) {
+  const auto add = [&](std::string_view task, int32_t token) {
+    text += fmt::format("{}{}{} ({})", text.empty() ? "" : ", ", task, tokenizer.token_text(token),
+                        token);
+  };
+  const auto add_task = [&](std::string_view task, std::optional<int32_t> token) {
     if (!token) return;
-    text += fmt::format("{}{}{} ({})", text.empty() ? "" : ", ", what, tokenizer.token_text(*token),
-                        *token);
+    add(task, *token);
     std::erase(others, *token);
   };
-  add("unknown ", special.unknown);
-  add("start ", special.start);
-  add("end ", special.end);
-  add("padding ", special.padding);
-  add("mask ", special.mask);
-  add("end of document ", tokenizer.end_of_document());
-  const std::vector<int32_t> all = others;
-  for (size_t i = 0; i < std::min(all.size(), kMostOthers); ++i) add("", all[i]);
-  if (all.size() > kMostOthers) text += fmt::format(", {} more", all.size() - kMostOthers);
+  add_task("unknown ", special.unknown);
+  add_task("start ", special.start);
+  add_task("end ", special.end);
+  add_task("padding ", special.padding);
+  add_task("mask ", special.mask);
+  add_task("end of document ", tokenizer.end_of_document());
+  for (size_t i = 0; i < std::min(others.size(), kMostOthers); ++i) add("", others[i]);
+  if (others.size() > kMostOthers) text += fmt::format(", {} more", others.size() - kMostOthers);
   return text.empty() ? "none" : text;
 }
 

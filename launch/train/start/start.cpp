@@ -158,9 +158,8 @@ void report_other_moments(const RunConfig& config, const Checkpoint& checkpoint,
 
 /// Throws if the data has another tokenizer than the saved one. Warns if data.tokenizer names it:
 /// some users do that on purpose, to give unused tokens a meaning.
-void report_other_tokenizer(const RunConfig& config, const Trainer& trainer,
-                            const Checkpoint& checkpoint,
-                            const std::function<void(std::string)>& report) {
+void check_tokenizer(const RunConfig& config, const Trainer& trainer, const Checkpoint& checkpoint,
+                     const std::function<void(std::string)>& report) {
   const Tokenizer* now = trainer.tokenizer();
   if (now == nullptr || !checkpoint.has_attachment(kTokenizerAttachment)) return;
   if (checkpoint.attachment(kTokenizerAttachment) == tokenizer_attachment(*now)) return;
@@ -185,9 +184,8 @@ void report_other_tokenizer(const RunConfig& config, const Trainer& trainer,
                   to_string(identity_of(*now)), path, to_string(identity_of(*saved)));
   require(!config.data.tokenizer.empty(),
           "data.tokenizer is auto, the one that data.train was prepared with {}: prepare the text "
-          "again with --tokenizer tessera:{}, or, to give tokens another meaning on purpose, name "
-          "the new "
-          "one as data.tokenizer",
+          "again with --tokenizer tessera:{}, or, if tokens are to mean something else from here "
+          "on, set data.tokenizer to the new one",
           other, path);
   report(fmt::format("data.tokenizer is {} {}: tokens may mean other words from here on",
                      config.data.tokenizer, other));
@@ -265,7 +263,7 @@ std::string start_or_resume(const RunConfig& config, Trainer& trainer, Communica
         if (world.rank() == 0) {
           report_other_order(config, trainer, checkpoint.manifest().extra, report);
           report_other_moments(config, checkpoint, report);
-          report_other_tokenizer(config, trainer, checkpoint, report);
+          check_tokenizer(config, trainer, checkpoint, report);
           report_other_average(config, checkpoint, report);
         }
         what = has_weights_alone(checkpoint)
@@ -276,7 +274,7 @@ std::string start_or_resume(const RunConfig& config, Trainer& trainer, Communica
       } else if (from) {
         Checkpoint checkpoint = open_of_same_body(config, *from);
         const std::string heads = trainer.start_from(checkpoint);
-        if (world.rank() == 0) report_other_tokenizer(config, trainer, checkpoint, report);
+        if (world.rank() == 0) check_tokenizer(config, trainer, checkpoint, report);
         what = fmt::format("started with the weights of {}{}{}", from->string(),
                            heads.empty() ? "" : "; ", heads);
       } else {

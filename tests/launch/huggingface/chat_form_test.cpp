@@ -187,7 +187,7 @@ TEST(ChatForm, PlacesSpecialTokensAndReplies) {
   add(text(" Hello  "));
   add(end);
   EXPECT_EQ(out.tokens, expected);
-  for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(out.is_reply[i], i >= prompt) << i;
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(out.is_learned[i], i >= prompt) << i;
 
   const Message wrong[] = {{Role::system, "S"}, {Role::user, "U"}, {Role::assistant, "A"}};
   expect_error([&] { chat.encode(wrong, "x.jsonl:3", out); },

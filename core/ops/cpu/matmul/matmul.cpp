@@ -192,8 +192,8 @@ Product* cached_product(const ProductKey& key) {
 /// 6144), but not below.
 int64_t columns_at_a_time(const ProductKey& sizes) {
   constexpr int64_t kMost = 2048, kVector = 16;
-  if (sizes.in != DType::f32 || sizes.b_layout != MatrixLayout::rows || sizes.n <= kMost)
-    return sizes.n;
+  const bool by_rows = sizes.b_layout == MatrixLayout::rows;
+  if (sizes.in != DType::f32 || !by_rows || sizes.n <= kMost) return sizes.n;
   return round_up(ceil_div(sizes.n, ceil_div(sizes.n, kMost)), kVector);
 }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Checks that includes follow the order of the folders, and that only one place includes each external library.
+# Checks that includes follow the order of the folders, that only one place includes each external library, and that no
+# two types have the same name.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bad=0
