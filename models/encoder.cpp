@@ -50,9 +50,8 @@ void Encoder::start_gradient(const StepContext& ctx) {
 void Encoder::backward(const StepContext& ctx) {
   const TraceRange range("encoder backward");
   const StepContext pass = encoded_.context(ctx);
-  if (transformer_.backward(pass, encoded_.gradient)) {
-    embeddings_.backward(pass, encoded_.gradient);
-  }
+  const Tensor dx = transformer_.backward(pass, encoded_.gradient);
+  if (dx.defined()) embeddings_.backward(pass, dx);
 }
 
 void Encoder::weights(const StepContext& ctx, int64_t layer, const Tensor& weights) const {

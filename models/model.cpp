@@ -76,6 +76,7 @@ Tensor input_of(const TokenBatch& batch) {
 
 Model::Model(const ModelConfig& config, ParameterStore& store, Communicator& tp)
     : config_(config),
+      read_(read_by_heads(config)),
       store_(store),
       tp_(tp),
       encoder_(architecture_of(config.kind).cross_attention
@@ -101,14 +102,21 @@ Model::Model(const ModelConfig& config, ParameterStore& store, Communicator& tp)
 
 Model::~Model() = default;
 
-Tensor Model::hidden_states(const StepContext& ctx, const TokenBatch& batch) {
+Model::HeadPass Model::head_pass(const StepContext& ctx, const TokenBatch& batch) const {
+  const std::optional<OutputBatch> read = output_batch(ctx, batch, read_);
+  if (!read) return {ctx, batch, {}};
+  return {read->rows.context(ctx), read->batch, read->rows};
+}
+
+Tensor Model::hidden_states(const StepContext& ctx, const TokenBatch& batch,
+                            const std::optional<OutputRows>& outputs) {
   const EncodedSource* source =
       encoder_ ? &encoder_->forward(ctx, batch.source, batch.documents) : nullptr;
   const Shape row = {1, batch.num_tokens()};
   const bool has_types = config_.resolved_token_types() > 0;
   const Tensor types = has_types ? batch.token_types.view(row) : Tensor();
   const Tensor x = embeddings_->forward(ctx, input_of(batch), batch.positions.view(row), types);
-  const Tensor y = transformer_->forward(ctx, x, mask_of(batch), batch.positions, source);
+  const Tensor y = transformer_->forward(ctx, x, mask_of(batch), batch.positions, source, outputs);
   return y.view({y.dim(1), y.dim(2)});
 }
 
@@ -117,23 +125,24 @@ void Model::train(const StepContext& outer, const TokenBatch& batch, const LossW
   require(embedding_head_ == nullptr,
           "a model with an embedding head learns from the embeddings of a whole batch");
   const StepContext ctx = context_for(outer, batch);
-  const Tensor x = hidden_states(ctx, batch);  // (n, C)
+  const HeadPass heads = head_pass(ctx, batch);
+  const Tensor x = hidden_states(ctx, batch, heads.outputs);  // (r, C)
   const Tensor dx = ctx.arena.allocate(x.shape(), x.dtype());
   if (language_head_) {
-    language_head_->loss_and_gradient(ctx, x, batch, weights.token, sums, dx);
+    language_head_->loss_and_gradient(heads.ctx, x, heads.batch, weights.token, sums, dx);
   } else {
     fill(dx, 0.0);
   }
   if (label_head_) {
-    label_head_->loss_and_gradient(ctx, x, batch, weights, sums, dx);
+    label_head_->loss_and_gradient(heads.ctx, x, heads.batch, weights, sums, dx);
   }
   backward(ctx, dx);
 }
 
 void Model::backward(const StepContext& ctx, const Tensor& dx) {
-  const Tensor gradient = dx.view({1, dx.dim(0), dx.dim(1)});
   if (encoder_) encoder_->start_gradient(ctx);
-  if (!transformer_->backward(ctx, gradient)) return;
+  const Tensor gradient = transformer_->backward(ctx, dx.view({1, dx.dim(0), dx.dim(1)}));
+  if (!gradient.defined()) return;
   embeddings_->backward(ctx, gradient);
   if (encoder_) encoder_->backward(ctx);
 }
@@ -141,26 +150,31 @@ void Model::backward(const StepContext& ctx, const Tensor& dx) {
 void Model::evaluate(const StepContext& outer, const TokenBatch& batch, const LossSums& sums,
                      Tensor predictions, const TargetLosses& losses) {
   const StepContext ctx = context_for(outer, batch);
-  const Tensor x = hidden_states(ctx, batch);
-  if (language_head_) language_head_->loss(ctx, x, batch, sums, {.losses = losses.tokens});
-  if (label_head_) label_head_->loss(ctx, x, batch, sums, predictions, losses);
-  if (embedding_head_) copy(embedding_head_->forward(ctx, x, batch, 1.0f), predictions);
+  const HeadPass heads = head_pass(ctx, batch);
+  const Tensor x = hidden_states(ctx, batch, heads.outputs);
+  if (language_head_) {
+    language_head_->loss(heads.ctx, x, heads.batch, sums, {.losses = losses.tokens});
+  }
+  if (label_head_) label_head_->loss(heads.ctx, x, heads.batch, sums, predictions, losses);
+  if (embedding_head_) copy(embedding_head_->forward(heads.ctx, x, heads.batch, 1.0f), predictions);
 }
 
 Tensor Model::embed(const StepContext& outer, const TokenBatch& batch, float length) {
   EmbeddingHead& head = embedding_head();
   const StepContext ctx = context_for(outer, batch);
-  return head.forward(ctx, hidden_states(ctx, batch), batch, length);
+  const HeadPass heads = head_pass(ctx, batch);
+  return head.forward(heads.ctx, hidden_states(ctx, batch, heads.outputs), heads.batch, length);
 }
 
 void Model::embed_backward(const StepContext& outer, const TokenBatch& batch,
                            const Tensor& gradient) {
   EmbeddingHead& head = embedding_head();
   const StepContext ctx = context_for(outer, batch);
-  const Shape local = {ctx.rows.local().size(), config_.hidden_size};
+  const HeadPass heads = head_pass(ctx, batch);
+  const Shape local = {heads.ctx.rows.local().size(), config_.hidden_size};
   const Tensor dx = ctx.arena.allocate(local, store_.precision());
   fill(dx, 0.0);
-  head.backward(ctx, gradient, batch, dx);
+  head.backward(heads.ctx, gradient, heads.batch, dx);
   backward(ctx, dx);
 }
 
@@ -178,8 +192,9 @@ LanguageHead& Model::language_head() const {
 Tensor Model::token_logits(const StepContext& outer, const TokenBatch& batch) {
   LanguageHead& head = language_head();
   const StepContext ctx = context_for(outer, batch);
-  const Tensor x = hidden_states(ctx, batch);
-  const Tensor states = chosen_rows(ctx, x, batch.target_rows, tp_);
+  const HeadPass heads = head_pass(ctx, batch);
+  const Tensor x = hidden_states(ctx, batch, heads.outputs);
+  const Tensor states = chosen_rows(heads.ctx, x, heads.batch.target_rows, tp_);
   Tensor logits = ctx.arena.allocate({batch.num_targets(), config_.vocab_size}, DType::f32);
   head.whole_logits(ctx, states, logits);
   return logits;
@@ -192,14 +207,16 @@ TargetScores Model::token_scores(const StepContext& outer, const TokenBatch& bat
   const TargetScores each = {per_target(), per_target()};
   const LossSums sums{ctx.arena.allocate({LossSums::kCount}, DType::f64)};
   fill(sums.values, 0.0);
-  head.loss(ctx, hidden_states(ctx, batch), batch, sums, each);
+  const HeadPass heads = head_pass(ctx, batch);
+  head.loss(heads.ctx, hidden_states(ctx, batch, heads.outputs), heads.batch, sums, each);
   return each;
 }
 
 Tensor Model::label_logits(const StepContext& outer, const TokenBatch& batch) {
   require(label_head_ != nullptr, "this model has no head for labels");
   const StepContext ctx = context_for(outer, batch);
-  return label_head_->logits(ctx, hidden_states(ctx, batch), batch);
+  const HeadPass heads = head_pass(ctx, batch);
+  return label_head_->logits(heads.ctx, hidden_states(ctx, batch, heads.outputs), heads.batch);
 }
 
 Tensor Model::positions_from(const StepContext& ctx, const Tensor& tokens, int64_t first) const {

@@ -6,6 +6,7 @@
 #include "core/parameters/parameter.h"
 #include "models/losses.h"
 #include "models/model_config.h"
+#include "models/output_rows.h"
 #include "models/token_batch.h"
 #include "parallel/layers/target_scores.h"
 #include "parallel/step_context.h"
@@ -62,9 +63,10 @@ class Model {
   void embed_backward(const StepContext& ctx, const TokenBatch& batch, const Tensor& gradient);
 
   /// The output of the blocks, after the final norm in a pre-norm model: (N, C) in ctx.arena.
-  /// Returns the local rows with sequence parallelism. If dropout matters, pass context_for(batch)
-  /// as `ctx`.
-  Tensor hidden_states(const StepContext& ctx, const TokenBatch& batch);
+  /// Returns the local rows with sequence parallelism. With `outputs`, only these rows. If dropout
+  /// matters, pass context_for(batch) as `ctx`.
+  Tensor hidden_states(const StepContext& ctx, const TokenBatch& batch,
+                       const std::optional<OutputRows>& outputs = {});
 
   /// Returns the logits (M, V) fp32 of the tokens in batch.target_rows, whole on every tensor rank.
   /// Throws if the model has no language head.
@@ -102,12 +104,20 @@ class Model {
  private:
   /// The positions first, first + 1, ... of tokens (B, T).
   Tensor positions_from(const StepContext& ctx, const Tensor& tokens, int64_t first) const;
+  /// A pass over the rows that heads read.
+  struct HeadPass {
+    StepContext ctx;
+    TokenBatch batch;
+    std::optional<OutputRows> outputs;  // which of the rows these are; nullopt: all
+  };
+  HeadPass head_pass(const StepContext& ctx, const TokenBatch& batch) const;
   LanguageHead& language_head() const;
   void require_no_source(const char* what) const;
   EmbeddingHead& embedding_head() const;
   void backward(const StepContext& ctx, const Tensor& dx);  // dx (n, C)
 
   ModelConfig config_;
+  ReadByHeads read_;
   ParameterStore& store_;
   Communicator& tp_;
   // In forward order, which is the order of the flat buffers.

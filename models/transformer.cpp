@@ -104,8 +104,10 @@ Tensor Transformer::last_norm(const StepContext& ctx, const Tensor& x) {
 }
 
 Tensor Transformer::forward(const StepContext& ctx, const Tensor& x, const AttentionMask& mask,
-                            const Tensor& positions, const EncodedSource* source) {
+                            const Tensor& positions, const EncodedSource* source,
+                            const std::optional<OutputRows>& outputs) {
   const TrafficScope traffic(Traffic::forward);
+  outputs_ = outputs;
   views_ = views(ctx, mask, positions);
   views_.local.source = views_.global.source = source;
   if (position_bias_.is_learned()) {
@@ -117,8 +119,9 @@ Tensor Transformer::forward(const StepContext& ctx, const Tensor& x, const Atten
     inputs_[i] = y;
     y = block_forward(ctx, i);
   }
-  y = last_norm(ctx, y);
-  const Dropout dropout = final_dropout(ctx);
+  const StepContext output_ctx = outputs_ ? outputs_->context(ctx) : ctx;
+  y = last_norm(output_ctx, y);
+  const Dropout dropout = final_dropout(output_ctx);
   if (dropout.active()) dropout_forward(y, dropout, y);  // in place: nothing else reads y
   return y;
 }
@@ -133,10 +136,15 @@ Tensor Transformer::block_forward(const StepContext& ctx, size_t i) {
   const Tensor& x = inputs_[i];
   const Visibility& view = view_of(views_, i);
   const bool is_read_again = !ctx.training || i >= first_trained_block();
-  if (ctx.recompute != Recompute::block && is_read_again) return blocks_[i].forward(ctx, x, view);
-  const Tensor y = ctx.arena.allocate(x.shape(), x.dtype());
+  const OutputRows* outputs = outputs_of(i);
+  if (ctx.recompute != Recompute::block && is_read_again) {
+    return blocks_[i].forward(ctx, x, view, outputs);
+  }
+  Shape shape = x.shape();
+  if (outputs != nullptr) shape.set(-2, outputs->rows.local().size());
+  const Tensor y = ctx.arena.allocate(shape, x.dtype());
   const Arena::Scope scope(ctx.arena);
-  copy(blocks_[i].forward(ctx, x, view), y);
+  copy(blocks_[i].forward(ctx, x, view, outputs), y);
   return y;
 }
 
@@ -147,37 +155,50 @@ size_t Transformer::first_trained_block() const {
   return static_cast<size_t>(block - ends_.begin());
 }
 
-bool Transformer::backward(const StepContext& ctx, Tensor gradient) {
+ResidualGradient Transformer::residual_gradient(const StepContext& ctx, const Tensor& sum) const {
+  ResidualGradient gradient{sum};
+  if (!config_.pre_norm()) gradient.branch = ctx.arena.allocate(sum.shape(), sum.dtype());
+  return gradient;
+}
+
+Tensor Transformer::backward(const StepContext& ctx, Tensor gradient) {
   const TrafficScope traffic(Traffic::backward);
   const size_t first = first_trained_block();
-  const Dropout dropout = final_dropout(ctx);
+  const StepContext output_ctx = outputs_ ? outputs_->context(ctx) : ctx;
+  const Dropout dropout = final_dropout(output_ctx);
   if (dropout.active()) dropout_backward(gradient, dropout, gradient);
   if (final_norm_) {
     const TraceRange range("final norm backward");
-    final_norm_->backward(ctx, gradient, {}, gradient);
+    final_norm_->backward(output_ctx, gradient, {}, gradient);
   }
   const Tensor bias_gradient = views_.global.dposition_bias;
   if (bias_gradient.defined()) {
     const TraceRange range("position bias backward");
     fill(bias_gradient, 0.0);
   }
+  const Shape& all_rows = inputs_[0].shape();
+  const Tensor dx = outputs_ ? ctx.arena.allocate(all_rows, gradient.dtype()) : gradient;
   const Arena::Scope of_all(ctx.arena);
-  ResidualGradient parts{gradient};
-  if (!config_.pre_norm()) parts.branch = ctx.arena.allocate(gradient.shape(), gradient.dtype());
+  ResidualGradient parts = residual_gradient(ctx, dx);
   for (size_t i = blocks_.size(); i-- > first;) {
     const Arena::Scope scope(ctx.arena);
     if (ctx.recompute == Recompute::block) {
       const TrafficScope again(Traffic::recompute);
       const TraceRange range("recompute");
-      blocks_[i].forward(ctx, inputs_[i], view_of(views_, i));
+      blocks_[i].forward(ctx, inputs_[i], view_of(views_, i), outputs_of(i));
     }
-    blocks_[i].backward(ctx, parts);
+    if (const OutputRows* outputs = outputs_of(i)) {
+      ResidualGradient rows = residual_gradient(ctx, gradient);
+      blocks_[i].backward(ctx, *outputs, rows, parts);
+    } else {
+      blocks_[i].backward(ctx, parts);
+    }
   }
-  if (first > 0) return false;
+  if (first > 0) return {};
   if (bias_gradient.defined()) position_bias_.backward(ctx, bias_gradient);
   const TraceRange range("residual backward");
   parts.join();
-  return true;
+  return dx;
 }
 
 Tensor Transformer::extend(const StepContext& ctx, const Tensor& x, KeyValueCache& cache,

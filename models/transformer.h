@@ -8,6 +8,7 @@
 
 #include "models/layers/attention/position_bias.h"
 #include "models/layers/block.h"
+#include "models/output_rows.h"
 #include "models/token_batch.h"
 
 namespace tessera {
@@ -33,14 +34,17 @@ class Transformer {
   /// that of the batch (padding, documents, anything else); the model's own causal mask, window
   /// and attention plane are added. positions (B × T) int32, of all tokens within their documents,
   /// are read only by rotary models. `source`, which must live until the end of the backward pass,
-  /// is for a stack with cross-attention.
+  /// is for a stack with cross-attention. With `outputs`, of a batch without padding and for a
+  /// stack without cross-attention, returns only their local rows, (1, r, C).
   Tensor forward(const StepContext& ctx, const Tensor& x, const AttentionMask& mask,
-                 const Tensor& positions, const EncodedSource* source = nullptr);
+                 const Tensor& positions, const EncodedSource* source = nullptr,
+                 const std::optional<OutputRows>& outputs = {});
 
-  /// Replaces the gradient of the output by that of x, shaped like x, and returns true. Ends at the
-  /// block with the store's first parameter that is trained; if that is not the first block, there
-  /// is no gradient of x: returns false and leaves anything in `gradient`.
-  bool backward(const StepContext& ctx, Tensor gradient);
+  /// Given the gradient of the output, which it overwrites, returns that of x, shaped like x: in
+  /// the memory of `gradient`, or in ctx.arena after a pass with `outputs`. Ends at the block with
+  /// the store's first parameter that is trained; if that is not the first block, there is no
+  /// gradient of x: returns an undefined tensor.
+  Tensor backward(const StepContext& ctx, Tensor gradient);
 
   /// For generation; see SelfAttention::extend. Does not advance the cache. With Recompute::block,
   /// the arena has the activations of one block at a time.
@@ -60,11 +64,17 @@ class Transformer {
   }
 
  private:
+  /// The rows that a block's output has; null: all.
+  const OutputRows* outputs_of(size_t block) const {
+    return outputs_ && block + 1 == blocks_.size() ? &*outputs_ : nullptr;
+  }
   Tensor block_forward(const StepContext& ctx, size_t i);
+  /// Memory for the gradient of an activation whose sum is `sum`.
+  ResidualGradient residual_gradient(const StepContext& ctx, const Tensor& sum) const;
   /// The lowest block that a backward pass reaches.
   size_t first_trained_block() const;
   Tensor last_norm(const StepContext& ctx, const Tensor& x);
-  /// The dropout of the output.
+  /// The dropout of the output, of whose rows `ctx` is.
   Dropout final_dropout(const StepContext& ctx) const;
   /// What layers with a window see, and all others.
   struct Views {
@@ -86,6 +96,7 @@ class Transformer {
   std::optional<Norm> final_norm_;
   std::vector<Tensor> inputs_;  // input of each block in the last forward pass, shaped like x
   Views views_;                 // of the last forward pass
+  std::optional<OutputRows> outputs_;  // the same
 };
 
 /// Returns the mask of a batch: tokens attend within their own document.

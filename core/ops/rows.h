@@ -4,15 +4,15 @@
 
 namespace tessera {
 
-/// Ops on selected rows of a matrix, such as the positions with a loss. rows (M) int32 are distinct
-/// and within the matrix. fp32 or bf16. A rank may have only some rows of the matrix: row `first`
+/// Ops on selected rows of a matrix, such as the positions with a loss. rows (M) int32 are within
+/// the matrix. fp32 or bf16. A rank may have only some rows of the matrix: row `first`
 /// of the matrix is row 0 of x or dx. Outputs may not alias inputs.
 
 /// out[m] = x[rows[m] − first], or zeros if x has no such row. x (..., C), out (M, C), one dtype.
 void gather_rows(const Tensor& x, const Tensor& rows, Tensor out, int64_t first = 0);
 
-/// dx[rows[m] − first] += dout[m] if dx has such a row: the gradient of gather_rows. dout (M, C),
-/// dx (..., C), one dtype.
+/// dx[rows[m] − first] += dout[m] if dx has such a row: the gradient of gather_rows. The rows are
+/// distinct. dout (M, C), dx (..., C), one dtype.
 void scatter_add_rows(const Tensor& dout, const Tensor& rows, Tensor dx, int64_t first = 0);
 
 /// out[m] = values[rows[m]]. All int32; values (N), rows and out (M).

@@ -120,6 +120,7 @@ void TargetCounts::add(const TokenBatch& batch) {
   const auto labels = batch.labels.span<int32_t>();
   tokens += batch.num_tokens();
   token_targets += batch.num_targets();
+  documents += batch.num_documents();
   document_targets += std::count_if(labels.begin(), labels.end(),
                                     [](int32_t label) { return label != kIgnoreTarget; });
   const auto ends = batch.documents.span<int32_t>();
@@ -140,6 +141,7 @@ void TargetCounts::add(const TokenBatch& batch) {
 void TargetCounts::add(const TargetCounts& other) {
   tokens += other.tokens;
   token_targets += other.token_targets;
+  documents += other.documents;
   document_targets += other.document_targets;
   pairs += other.pairs;
   source_tokens += other.source_tokens;
@@ -148,10 +150,10 @@ void TargetCounts::add(const TargetCounts& other) {
 }
 
 void TargetCounts::all_reduce(Communicator& dp) {
-  std::array<int64_t, 7> counts = {tokens,        token_targets, document_targets, pairs,
-                                   source_tokens, source_pairs,  cross_pairs};
+  std::array<int64_t, 8> counts = {tokens, token_targets, documents,    document_targets,
+                                   pairs,  source_tokens, source_pairs, cross_pairs};
   dp.all_reduce(Tensor(counts.data(), {std::ssize(counts)}, DType::i64, kCpu));
-  std::tie(tokens, token_targets, document_targets, pairs, source_tokens, source_pairs,
+  std::tie(tokens, token_targets, documents, document_targets, pairs, source_tokens, source_pairs,
            cross_pairs) = std::tuple_cat(counts);
 }
 

@@ -18,8 +18,9 @@ namespace tessera {
 
 /// The numbers of items that losses are means over. Plain integers, so one all-reduce sums them.
 struct TargetCounts {
-  int64_t tokens = 0;            ///< without padding
-  int64_t token_targets = 0;     ///< tokens that have a target
+  int64_t tokens = 0;         ///< without padding
+  int64_t token_targets = 0;  ///< tokens that have a target
+  int64_t documents = 0;
   int64_t document_targets = 0;  ///< documents that have a label
   int64_t pairs = 0;             ///< (token, token of the same document), for attention FLOPs
   int64_t source_tokens = 0;     ///< of an encoder–decoder

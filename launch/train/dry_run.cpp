@@ -10,6 +10,7 @@
 #include "launch/train/run_layout.h"
 #include "launch/train/sample_writer.h"
 #include "models/architecture.h"
+#include "models/output_rows.h"
 
 namespace tessera {
 namespace {
@@ -95,6 +96,13 @@ void dry_evaluate(Model& model, const TokenBatch& batch, const SequenceShard& ro
   model.token_scores(ctx, batch);  // of multiple-choice questions
 }
 
+/// The same batch with only its first targets.
+TokenBatch with_targets(TokenBatch batch, int64_t count) {
+  batch.targets = batch.targets.slice(0, count);
+  batch.target_rows = batch.target_rows.slice(0, count);
+  return batch;
+}
+
 }  // namespace
 
 DryRun::DryRun(const RunConfig& config, MetaGroups& meta)
@@ -130,7 +138,7 @@ size_t plan_evaluation_arena(const ModelConfig& config, DType precision, int64_t
   Model model(config, store, tp);
   store.allocate(kMeta, precision, StoreFor::inference);
   Arena arena(kMeta);
-  for (const TokenBatch& batch : largest_batches(config, micro_batch)) {
+  for (const TokenBatch& batch : batches_for_memory(config, micro_batch)) {
     dry_evaluate(model, batch, {}, arena);
   }
   return arena.peak();
@@ -157,11 +165,17 @@ std::vector<TokenBatch> largest_batches(const ModelConfig& config, int64_t micro
   // One row with a label is one document, or one of each text.
   const int64_t documents = full.sequences * std::max<int64_t>(1, traits.texts_of_sample);
   keep_documents(full, documents);
-  TokenBatch fewer = full;
-  const int64_t targets = full.num_targets() - 1;
-  fewer.targets = full.targets.slice(0, targets);
-  fewer.target_rows = full.target_rows.slice(0, targets);
-  return {full, fewer};
+  return {full, with_targets(full, full.num_targets() - 1)};
+}
+
+std::vector<TokenBatch> batches_for_memory(const ModelConfig& config, int64_t micro_batch) {
+  std::vector<TokenBatch> batches = largest_batches(config, micro_batch);
+  const TokenBatch full = batches[0];
+  const ReadByHeads read = read_by_heads(config);
+  const int64_t others = read.first_tokens ? full.num_documents() : 0;
+  const int64_t targets = full.num_tokens() / 2 - others;
+  if (read.targets && targets >= 0) batches.push_back(with_targets(full, targets));
+  return batches;
 }
 
 }  // namespace tessera

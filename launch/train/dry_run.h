@@ -50,8 +50,12 @@ size_t plan_evaluation_arena(const ModelConfig& config, DType precision, int64_t
 /// lengths in a row, of which 64 are assumed.
 TokenBatch full_batch_of_documents(const RunConfig& config);
 
-/// The micro-batches that need the most memory: every token has a target, or all but one, so that
-/// the rows with targets have to be gathered.
+/// The micro-batches with the most rows: every token has a target, or all but one, so that the rows
+/// with targets have to be gathered.
 std::vector<TokenBatch> largest_batches(const ModelConfig& config, int64_t micro_batch);
+
+/// The micro-batches that need the most memory: these, and the one of which the last block chooses
+/// the most rows (models/output_rows.h), because small models save less than the copies need.
+std::vector<TokenBatch> batches_for_memory(const ModelConfig& config, int64_t micro_batch);
 
 }  // namespace tessera

@@ -8,7 +8,8 @@ namespace tessera {
 
 Block::Block(ParameterStore& store, const std::string& name, const ModelConfig& config, int layer,
              bool has_cross_attention, Communicator& tp)
-    : name_(name),
+    : tp_(tp),
+      name_(name),
       backward_name_(name + " backward"),
       attention_residual_(
           store, name + ".attention_norm", config, layer, RandomPurpose::attention_output_dropout,
@@ -43,9 +44,14 @@ Tensor Block::finish(const StepContext& ctx, const Tensor& branch, const Tensor&
   return mlp_residual_.output(ctx, mlp_.forward(ctx, input), mlp_.output_bias(), sum);
 }
 
-Tensor Block::forward(const StepContext& ctx, const Tensor& x, const Visibility& visibility) {
+Tensor Block::forward(const StepContext& ctx, const Tensor& x, const Visibility& visibility,
+                      const OutputRows* outputs) {
+  require(!cross_ || outputs == nullptr, "a block with cross-attention needs all rows");
   const TraceRange range(name_.c_str());
-  return finish(ctx, attention_.forward(ctx, attention_residual_.input(ctx, x), visibility), x,
+  const Tensor input = attention_residual_.input(ctx, x);
+  const Tensor branch = attention_.forward(ctx, input, visibility, outputs);
+  if (outputs == nullptr) return finish(ctx, branch, x, visibility);
+  return finish(outputs->context(ctx), branch, attention_residual_.choose(ctx, x, *outputs, tp_),
                 visibility);
 }
 
@@ -54,6 +60,13 @@ void Block::backward(const StepContext& ctx, ResidualGradient& gradient) {
   mlp_residual_.backward(ctx, mlp_, gradient);
   if (cross_) cross_->residual.backward(ctx, cross_->attention, gradient);
   attention_residual_.backward(ctx, attention_, gradient);
+}
+
+void Block::backward(const StepContext& ctx, const OutputRows& outputs,
+                     ResidualGradient& of_outputs, ResidualGradient& gradient) {
+  const TraceRange range(backward_name_.c_str());
+  mlp_residual_.backward(outputs.context(ctx), mlp_, of_outputs);
+  attention_residual_.backward(ctx, attention_, outputs, of_outputs, gradient, tp_);
 }
 
 Tensor Block::extend(const StepContext& ctx, const Tensor& x, KeyValueCache& cache,

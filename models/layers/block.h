@@ -18,11 +18,17 @@ class Block {
         bool has_cross_attention, Communicator& tp);
 
   /// x (B, T, C) → (B, T, C) in ctx.arena. If rows are sharded (ctx.rows): (1, n, C), the local
-  /// rows.
-  Tensor forward(const StepContext& ctx, const Tensor& x, const Visibility& visibility);
+  /// rows. With `outputs`, which must live until backward, computes only their local rows (1, r, C)
+  /// behind attention; not for a block with cross-attention.
+  Tensor forward(const StepContext& ctx, const Tensor& x, const Visibility& visibility,
+                 const OutputRows* outputs = nullptr);
 
   /// Replaces the gradient of the block's output by that of its input. Shaped like x.
   void backward(const StepContext& ctx, ResidualGradient& gradient);
+  /// After a pass with `outputs`: sets `gradient`, shaped like x, to that of the block's input,
+  /// given that of its output, which it overwrites.
+  void backward(const StepContext& ctx, const OutputRows& outputs, ResidualGradient& of_outputs,
+                ResidualGradient& gradient);
 
   /// For generation; see SelfAttention::extend.
   Tensor extend(const StepContext& ctx, const Tensor& x, KeyValueCache& cache,
@@ -45,6 +51,7 @@ class Block {
     CrossAttention attention;
   };
 
+  Communicator& tp_;
   std::string name_, backward_name_;  // names of trace ranges
   // Declared in the forward order of a pre-norm block, because this is the order of the flat
   // buffers.

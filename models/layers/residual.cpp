@@ -38,6 +38,18 @@ Residual::OutputAndInput Residual::output_and_next_input(Residual& next, const S
   return {branch, next.norm_->forward_sum(ctx, branch, bias, x, dropout, branch)};
 }
 
+Tensor Residual::choose(const StepContext& ctx, const Tensor& x, const OutputRows& outputs,
+                        Communicator& tp) {
+  const TraceRange range("residual");
+  return outputs.choose_local(ctx, x, tp);
+}
+
+void Residual::choose_backward(const StepContext& ctx, const Tensor& dy, const OutputRows& outputs,
+                               Tensor dx, Communicator& tp) {
+  const TraceRange range("residual backward");
+  outputs.choose_local_backward(ctx, dy, dx, tp);
+}
+
 Tensor Residual::before_branch(const StepContext& ctx, ResidualGradient& gradient) {
   const TraceRange range("residual backward");
   const Tensor& sum = gradient.sum;

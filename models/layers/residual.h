@@ -7,6 +7,7 @@
 #include "core/ops/dropout.h"
 #include "models/layers/norm.h"
 #include "models/model_config.h"
+#include "models/output_rows.h"
 
 namespace tessera {
 
@@ -46,11 +47,32 @@ class Residual {
   OutputAndInput output_and_next_input(Residual& next, const StepContext& ctx, const Tensor& branch,
                                        const Tensor& bias, const Tensor& x);
 
+  /// The rows `outputs` of x, to add the output of a branch that has only these.
+  static Tensor choose(const StepContext& ctx, const Tensor& x, const OutputRows& outputs,
+                       Communicator& tp);
+
   /// Replaces the gradient of y by that of x. `branch` has backward(ctx, dy, dx).
   template <typename Branch>
   void backward(const StepContext& ctx, Branch& branch, ResidualGradient& gradient) {
     const Arena::Scope scope(ctx.arena);
-    const Tensor dbranch = before_branch(ctx, gradient);
+    branch_backward(ctx, branch, before_branch(ctx, gradient), gradient);
+  }
+
+  /// The same for a branch of which y has only the rows `outputs`: sets `gradient` to that of x,
+  /// given `of_outputs`, that of y, which it overwrites.
+  template <typename Branch>
+  void backward(const StepContext& ctx, Branch& branch, const OutputRows& outputs,
+                ResidualGradient& of_outputs, ResidualGradient& gradient, Communicator& tp) {
+    const Arena::Scope scope(ctx.arena);
+    const Tensor dbranch = before_branch(outputs.context(ctx), of_outputs);
+    choose_backward(ctx, of_outputs.sum, outputs, gradient.sum, tp);
+    branch_backward(ctx, branch, dbranch, gradient);
+  }
+
+ private:
+  template <typename Branch>
+  void branch_backward(const StepContext& ctx, Branch& branch, const Tensor& dbranch,
+                       ResidualGradient& gradient) {
     const Tensor& sum = gradient.sum;
     const Tensor dinput =
         pre_norm_ ? ctx.arena.allocate(sum.shape(), sum.dtype()) : gradient.branch;
@@ -58,7 +80,8 @@ class Residual {
     after_branch(ctx, dinput, gradient);
   }
 
- private:
+  static void choose_backward(const StepContext& ctx, const Tensor& dy, const OutputRows& outputs,
+                              Tensor dx, Communicator& tp);
   /// Replaces the gradient of y by that of the sum, and returns that of the branch's output.
   Tensor before_branch(const StepContext& ctx, ResidualGradient& gradient);
   /// Replaces the gradient of the sum by that of x, given that of the branch's input.

@@ -6,6 +6,7 @@
 #include "core/ops/matmul.h"
 #include "core/random.h"
 #include "models/architecture.h"
+#include "models/output_rows.h"
 #include "parallel/layers/partition.h"
 #include "tests/bench/bench_run.h"
 #include "tests/bench/filled.h"
@@ -24,11 +25,13 @@ struct LinearSize {
 std::vector<LinearSize> linears(const RunConfig& config, int64_t vocab) {
   const ModelConfig& model = config.model;
   const int64_t rows = rows_of(config), c = model.hidden_size, f = model.resolved_mlp_size();
+  const auto targets = std::llround(target_share(config) * static_cast<double>(rows));
+  const int64_t read = read_by_heads(model).count(rows, targets, config.batch.micro);
   std::vector<LinearSize> sizes;
   for (int64_t layer = 0; layer < model.num_layers; ++layer) {
-    sizes.insert(sizes.end(), {{rows, 3 * c, c}, {rows, c, c}, {rows, f, c}, {rows, c, f}});
+    const int64_t behind = layer + 1 < model.num_layers ? rows : read;  // behind attention
+    sizes.insert(sizes.end(), {{rows, 3 * c, c}, {behind, c, c}, {behind, f, c}, {behind, c, f}});
   }
-  const auto targets = std::llround(target_share(config) * static_cast<double>(rows));
   if (traits_of(model).head_transform) sizes.push_back({targets, c, c});
   sizes.push_back({targets, vocab, c});
   return sizes;

@@ -5,6 +5,7 @@
 #include "core/cuda/workspace.h"
 #include "launch/data/training_data.h"
 #include "launch/train/trainer.h"
+#include "models/output_rows.h"
 #include "tests/support/runs/device_ranks.h"
 #include "tests/support/runs/small_runs.h"
 #include "tests/support/runs/training_world.h"
@@ -70,6 +71,12 @@ TEST_F(Graphs, CaptureRecomputation) {
   again.run.precision = DType::bf16;
   again.train.recompute = Recompute::block;
   EXPECT_EQ(expect_launches(launches_with(kMicroBatches), again), "");
+}
+
+TEST_F(Graphs, CaptureBlockThatComputesOnlyClassTokens) {
+  const RunConfig images = config(SmallKind::images);
+  EXPECT_TRUE(read_by_heads(images.model).first_tokens);
+  EXPECT_EQ(expect_launches(launches_with(kMicroBatches), images), "");
 }
 
 TEST_F(Graphs, DropDifferentElementsInEachMicroStep) {

@@ -203,7 +203,10 @@ class ViT(TransformersModel):
 def step_flops(kind, layers, width, vocabulary, rows, length, targets):
     tokens = rows * length
     head = vocabulary * width + (width * width if kind == "bert" else 0)
-    weights = layers * 12 * width**2 * tokens + head * targets
+    # Behind the last attention, model_flops.h counts only rows that a head reads. PyTorch computes all.
+    read = targets + (rows if kind == "bert" else 0)
+    not_read = tokens - read if 2 * read <= tokens else 0
+    weights = 12 * layers * width**2 * tokens - 9 * width**2 * not_read + head * targets
     return 6 * weights + 12 * layers * width * tokens * length
 
 

@@ -51,6 +51,7 @@ TargetCounts full_batch_counts(const RunConfig& config) {
   TargetCounts counts;
   counts.tokens = rows * traits.row_length;
   counts.token_targets = rows * targets_of_row(config);
+  counts.documents = rows * std::max<int64_t>(1, traits.texts_of_sample);
   counts.document_targets = rows * (traits.document_labels ? 1 : queries);
   counts.pairs = counts.tokens * model.seq_length;  // within a document
   counts.source_tokens = rows * traits.source_length;

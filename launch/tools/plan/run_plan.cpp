@@ -61,10 +61,7 @@ std::vector<BrokenRule> broken_rules(const RunConfig& config, int64_t ranks) {
 
 double recompute_flops(const RunConfig& config, const TargetCounts& counts) {
   if (config.train.recompute != Recompute::block) return 0.0;
-  // A forward pass is a third of a step. Only the blocks count, whatever the heads predict.
-  TargetCounts blocks = counts;
-  blocks.token_targets = blocks.document_targets = 0;
-  return model_flops(config.model, blocks) / 3.0;
+  return block_flops(config.model, counts) / 3.0;  // a forward pass is a third of a step
 }
 
 RunPlan plan_run(const RunConfig& config, int64_t ranks) {

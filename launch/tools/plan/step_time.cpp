@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "models/layers/attention/self_attention.h"
+#include "models/output_rows.h"
 
 namespace tessera {
 namespace {
@@ -31,12 +32,17 @@ Elements elements_of(const RunPlan& plan) {
                            ? model.num_layers * plan.counts.tokens
                            : model.num_layers * plan.counts.source_tokens +
                                  model.resolved_decoder_layers() * plan.counts.tokens;
-  const double tokens = static_cast<double>(rows) / plan.grid.data();
-  const double width = tokens * static_cast<double>(model.hidden_size);
+  const TargetCounts& counts = plan.counts;
+  const int64_t last_rows =
+      read_by_heads(model).count(counts.tokens, counts.token_targets, counts.documents);
+  const auto width = static_cast<double>(model.hidden_size);
+  const double mlp = (model.gated_mlp ? 1.5 : 1.0) * static_cast<double>(model.resolved_mlp_size());
   const double tensor = plan.grid.tensor();
-  return {width / (plan.config.parallel.sequence ? tensor : 1.0), width / tensor,
-          tokens * (model.gated_mlp ? 1.5 : 1.0) * static_cast<double>(model.resolved_mlp_size()) /
-              tensor};
+  const double tokens = static_cast<double>(rows) / plan.grid.data();
+  const double behind_attention =
+      static_cast<double>(rows - (counts.tokens - last_rows)) / plan.grid.data();
+  return {behind_attention * width / (plan.config.parallel.sequence ? tensor : 1.0),
+          tokens * width / tensor, behind_attention * mlp / tensor};
 }
 
 double bytes_of_element(const RunPlan& plan) {

@@ -125,7 +125,7 @@ MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, De
   // The first tensor rank has the most rows of activations.
   MetaGroups meta(groups.world.size(), groups.tp->size(), groups.world.rank() - groups.tp->rank());
   DryRun dry_run(config, meta);
-  for (const TokenBatch& batch : largest_batches(config.model, config.batch.micro)) {
+  for (const TokenBatch& batch : batches_for_memory(config.model, config.batch.micro)) {
     dry_run.train_step(batch, {});
     dry_run.evaluate(batch);
   }

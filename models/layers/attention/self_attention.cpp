@@ -7,6 +7,7 @@
 #include "models/layers/gradient_pair.h"
 #include "models/layers/init.h"
 #include "models/layers/low_rank.h"
+#include "models/output_rows.h"
 
 namespace tessera {
 namespace {
@@ -92,16 +93,19 @@ Shape SelfAttention::grouped_shape(const Shape& qkv) const {
   return {qkv[0], qkv[1], heads_.key_values, heads_.in_group + 2, heads_.dim};
 }
 
-Tensor SelfAttention::forward(const StepContext& ctx, const Tensor& x,
-                              const Visibility& visibility) {
+Tensor SelfAttention::forward(const StepContext& ctx, const Tensor& x, const Visibility& visibility,
+                              const OutputRows* outputs) {
   const TraceRange range("attention");
   saved_.qkv = project(ctx, x, visibility);
   const int64_t batch = saved_.qkv.dim(0), seq = saved_.qkv.dim(1);
   saved_.out = ctx.arena.allocate({batch, seq, heads_.count, heads_.dim}, x.dtype());
   saved_.log_sum_exp = ctx.arena.allocate({batch, heads_.count, seq}, DType::f32);
   saved_.visibility = visibility;
+  saved_.outputs = outputs;
   attention_forward(saved_.qkv, options(ctx, visibility), saved_.out, saved_.log_sum_exp);
-  return output_.forward(ctx, saved_.out.view({batch, seq, heads_.count * heads_.dim}));
+  const Tensor out = saved_.out.view({batch, seq, heads_.count * heads_.dim});
+  if (outputs == nullptr) return output_.forward(ctx, out);
+  return output_.forward(outputs->context(ctx), outputs->choose(ctx, out));
 }
 
 void SelfAttention::backward(const StepContext& ctx, const Tensor& dy, Tensor dx) {
@@ -111,7 +115,7 @@ void SelfAttention::backward(const StepContext& ctx, const Tensor& dy, Tensor dx
   const int64_t local_width = heads_.count * heads_.dim;
   const Tensor dout = ctx.arena.allocate(saved_.out.shape(), dy.dtype());
   const Tensor dqkv = ctx.arena.allocate(saved_.qkv.shape(), dy.dtype());
-  output_.backward(ctx, dy, dout.view({batch, seq, local_width}));
+  output_backward(ctx, dy, dout.view({batch, seq, local_width}));
   attention_backward(dout, saved_.qkv, saved_.out, saved_.log_sum_exp,
                      options(ctx, saved_.visibility), dqkv, saved_.visibility.dposition_bias);
   if (saved_.visibility.rotary.defined()) {
@@ -123,6 +127,15 @@ void SelfAttention::backward(const StepContext& ctx, const Tensor& dy, Tensor dx
   const Tensor dgrouped = ctx.arena.allocate(groups, dy.dtype());
   groups_backward(ctx, dqkv, dgrouped);
   qkv_.backward(ctx, dgrouped.view(projected), dx);
+}
+
+void SelfAttention::output_backward(const StepContext& ctx, const Tensor& dy, const Tensor& dout) {
+  const OutputRows* outputs = saved_.outputs;
+  if (outputs == nullptr) return output_.backward(ctx, dy, dout);
+  const Arena::Scope scope(ctx.arena);
+  const Tensor chosen = ctx.arena.allocate({1, outputs->index.numel(), dout.dim(2)}, dy.dtype());
+  output_.backward(outputs->context(ctx), dy, chosen);
+  outputs->choose_backward(chosen, dout);
 }
 
 void SelfAttention::groups_backward(const StepContext& ctx, const Tensor& dqkv,

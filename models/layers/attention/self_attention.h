@@ -13,6 +13,7 @@
 namespace tessera {
 
 struct EncodedSource;
+struct OutputRows;
 
 /// The attention mask of a pass, and how its attention knows positions.
 struct Visibility {
@@ -34,10 +35,12 @@ class SelfAttention {
                 int layer, Communicator& tp);
 
   /// x (B, T, C) → (B, T, C), without the output bias. If rows are sharded (ctx.rows), both are the
-  /// local rows (1, n, C); attention itself sees all rows. Saves what backward needs.
-  Tensor forward(const StepContext& ctx, const Tensor& x, const Visibility& visibility);
+  /// local rows (1, n, C); attention itself sees all rows. Saves what backward needs. With
+  /// `outputs`, which must live until backward, returns only their local rows (1, r, C).
+  Tensor forward(const StepContext& ctx, const Tensor& x, const Visibility& visibility,
+                 const OutputRows* outputs = nullptr);
 
-  /// Overwrites dx. dx and dy are shaped like x.
+  /// Overwrites dx. dx is shaped like x, dy like the output.
   void backward(const StepContext& ctx, const Tensor& dy, Tensor dx);
 
   /// For causal generation: x (B, T, C) are the positions that follow the cache. T is 1 unless the
@@ -59,9 +62,12 @@ class SelfAttention {
     Tensor out;          // (B, T, Hl, D)
     Tensor log_sum_exp;  // (B, Hl, T)
     Visibility visibility;
+    const OutputRows* outputs = nullptr;  // null: all rows
   };
 
   QueryKeyNorm norm() const { return {query_norm_->value, key_norm_->value, norm_eps_}; }
+  /// dout (B, T, Hl × D) from dy, and the gradients of the projection back.
+  void output_backward(const StepContext& ctx, const Tensor& dy, const Tensor& dout);
   /// dgrouped from dqkv, and the gradients of QK norm.
   void groups_backward(const StepContext& ctx, const Tensor& dqkv, const Tensor& dgrouped);
   /// (B, T, Kl, G + 2, D), as in query_groups.h, for queries, keys and values (B, T, Hl + 2 Kl, D).

@@ -32,10 +32,29 @@ TEST(ModelFlops, CountBertHeadOnlyForTargets) {
   config.vocab_size = 100;
   TargetCounts counts;
   counts.tokens = 50;
-  const double without = model_flops(config, counts);
-  EXPECT_DOUBLE_EQ(without, 6.0 * 12 * 64 * 50);
+  counts.token_targets = 30;
+  EXPECT_DOUBLE_EQ(block_flops(config, counts), 6.0 * 12 * 64 * 50);
+  EXPECT_DOUBLE_EQ(model_flops(config, counts),
+                   block_flops(config, counts) + 6.0 * (800 + 64) * 30);
+}
+
+TEST(ModelFlops, CountOnlyRowsThatAreReadBehindLastAttention) {
+  ModelConfig config = preset(ModelKind::bert);
+  config.num_layers = 3;
+  config.hidden_size = 8;
+  config.num_heads = 2;
+  TargetCounts counts;
+  counts.tokens = 50;
   counts.token_targets = 7;
-  EXPECT_DOUBLE_EQ(model_flops(config, counts), without + 6.0 * (800 + 64) * 7);
+  counts.documents = 4;
+  // Of 12 × 8² weights of a block, the projections to queries, keys and values have 3 × 8².
+  EXPECT_DOUBLE_EQ(block_flops(config, counts), 6.0 * 64 * (2 * 12 * 50 + 3 * 50 + 9 * 7));
+  config.next_sentence = true;
+  EXPECT_DOUBLE_EQ(block_flops(config, counts), 6.0 * 64 * (2 * 12 * 50 + 3 * 50 + 9 * 11));
+  config.head = Head::classification;
+  EXPECT_DOUBLE_EQ(block_flops(config, counts), 6.0 * 64 * (2 * 12 * 50 + 3 * 50 + 9 * 4));
+  config.classifier_pooling = Pooling::mean;
+  EXPECT_DOUBLE_EQ(block_flops(config, counts), 6.0 * 64 * 3 * 12 * 50);
 }
 
 TEST(ModelFlops, CountBothStacksAndCrossAttention) {
