@@ -6,7 +6,7 @@
 #     libexec/tessera/x86-64-v4/tessera       AVX-512
 #     libexec/tessera/x86-64-v4-bf16/tessera  AVX-512 with its bf16 instructions
 #
-# A variant has the launch library in common with the others, and the same compiler flags as a build for one machine.
+# A variant has the libraries of launch/ in common with the others, and the same compiler flags as a build for one machine.
 set(variants x86-64-v4 x86-64-v4-bf16)
 set(variant_options_x86-64-v4 -march=x86-64-v4)
 set(variant_options_x86-64-v4-bf16 -march=x86-64-v4 -mavx512bf16)
@@ -31,8 +31,9 @@ foreach(variant ${variants})
   endforeach()
   variant_libraries(libraries tessera_launch ${variant})
   add_executable(tessera_program_${variant} $<TARGET_OBJECTS:tessera>)
-  target_link_libraries(tessera_program_${variant} PRIVATE $<TARGET_FILE:tessera_launch> ${libraries})
-  add_dependencies(tessera_program_${variant} tessera_launch)
+  target_link_libraries(tessera_program_${variant} PRIVATE
+    $<TARGET_FILE:tessera_commands> $<TARGET_FILE:tessera_launch> ${libraries})
+  add_dependencies(tessera_program_${variant} tessera_commands)
   set(variant_program_${variant} tessera_program_${variant})
 endforeach()
 set(variant_program_x86-64-v3 tessera)
