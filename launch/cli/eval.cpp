@@ -9,6 +9,7 @@
 #include "launch/cli/support/command_line.h"
 #include "launch/cli/support/device_options.h"
 #include "launch/cli/support/process.h"
+#include "launch/cli/support/text_options.h"
 #include "launch/tools/evaluate/eval_run.h"
 
 namespace tessera {
@@ -44,11 +45,17 @@ void add_question_options(CLI::App& command, EvalOptions& options) {
                   "or a plain format. May be repeated")
       ->type_name("FILE.jsonl")
       ->allow_extra_args(false);
-  command
-      .add_option("--log-likelihoods", options.log_likelihoods,
-                  "Instead of data: score the objects of a file, which have context and "
-                  "continuation, or text, and write the log-likelihood of each to --log-samples")
-      ->type_name("FILE.jsonl");
+  CLI::Option* const scored =
+      command
+          .add_option("--log-likelihoods", options.log_likelihoods,
+                      "Instead of data: score the objects of a file, which have context and "
+                      "continuation, or text, and write the log-likelihood of each to "
+                      "--log-samples")
+          ->type_name("FILE.jsonl");
+  add_chat_option(command, "--chat", options.chat,
+                  "With --log-likelihoods: the template (data.chat_template) of contexts that are "
+                  "lists of messages (default: auto, as the model learned)")
+      ->needs(scored);
   command
       .add_option("--log-samples", options.log_samples,
                   "With --multiple-choice: also write the log-likelihood of each choice; with "

@@ -242,8 +242,8 @@ void add_generate_command(CLI::App& app, int& exit_code) {
   add_file_options(*command, options->file, "--prompt");
   CLI::Option* const chat = add_chat_option(
       *command, "--chat", options->chat,
-      "Read prompts as messages of a user, in this template (data.chat_template), and print the "
-      "assistant's replies; tessera chat has conversations");
+      "Read prompts as messages of a user, or lists of messages in a file, in this template "
+      "(data.chat_template), and print the assistant's replies; tessera chat has conversations");
   chat->excludes("--ids");
   command
       ->add_option("--system", options->system, "With --chat: a system message before the prompt")

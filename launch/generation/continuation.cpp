@@ -153,16 +153,26 @@ std::vector<int32_t> encode_prompt(const ModelConfig& config, const Tokenizer& t
 std::vector<int32_t> encode_chat_prompt(const ModelConfig& config, const Tokenizer& tokenizer,
                                         const Chat& chat, std::string_view message,
                                         std::string_view where) {
-  std::vector<Message> messages;
-  if (chat.system) messages.push_back({Role::system, *chat.system});
-  messages.push_back({Role::user, message});
-  return encode_messages(config, tokenizer, chat.form, messages, where);
+  const Message messages[] = {{Role::user, message}};
+  return encode_messages(config, tokenizer, chat, messages, where);
 }
 
 std::vector<int32_t> encode_messages(const ModelConfig& config, const Tokenizer& tokenizer,
                                      const ChatTemplate& form, std::span<const Message> messages,
                                      std::string_view where) {
   return checked(form.prompt(messages, where), config, tokenizer, where);
+}
+
+std::vector<int32_t> encode_messages(const ModelConfig& config, const Tokenizer& tokenizer,
+                                     const Chat& chat, std::span<const Message> messages,
+                                     std::string_view where) {
+  if (!chat.system) return encode_messages(config, tokenizer, chat.form, messages, where);
+  require(messages.empty() || messages[0].role != Role::system,
+          "{}: the conversation has a system message, and --system gives another: leave one out",
+          where);
+  std::vector<Message> all = {{Role::system, *chat.system}};
+  all.insert(all.end(), messages.begin(), messages.end());
+  return encode_messages(config, tokenizer, chat.form, all, where);
 }
 
 std::vector<int32_t> encode_prompt_ids(const ModelConfig& config, const Tokenizer& tokenizer,

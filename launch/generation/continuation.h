@@ -15,7 +15,7 @@
 
 namespace tessera {
 
-/// A conversation of which the prompt is the user's message.
+/// How prompts are messages of conversations.
 struct Chat {
   ChatTemplate form;
   std::optional<std::string> system = {};  ///< the first message
@@ -31,9 +31,14 @@ std::vector<int32_t> encode_prompt(const ModelConfig& config, const Tokenizer& t
 std::vector<int32_t> encode_chat_prompt(const ModelConfig& config, const Tokenizer& tokenizer,
                                         const Chat& chat, std::string_view message,
                                         std::string_view where);
-/// Likewise for the messages of a conversation, of which the last one is the user's.
+/// Likewise for the messages of a conversation, of which the last one may be the beginning of the
+/// reply.
 std::vector<int32_t> encode_messages(const ModelConfig& config, const Tokenizer& tokenizer,
                                      const ChatTemplate& form, std::span<const Message> messages,
+                                     std::string_view where);
+/// Likewise, after chat.system. Throws also if the conversation has a system message of its own.
+std::vector<int32_t> encode_messages(const ModelConfig& config, const Tokenizer& tokenizer,
+                                     const Chat& chat, std::span<const Message> messages,
                                      std::string_view where);
 /// Likewise for ids in decimal; throws also for one that is not in the model's vocabulary.
 std::vector<int32_t> encode_prompt_ids(const ModelConfig& config, const Tokenizer& tokenizer,

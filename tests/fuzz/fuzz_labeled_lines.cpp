@@ -1,7 +1,8 @@
 // A .tsv or .jsonl file of labeled texts or words, of texts that belong together, of prompts and
-// completions or messages, or of multiple-choice questions. The first byte of the input says which,
-// whether labels are names, and how many a text has.
+// completions or messages, of prompts alone, or of multiple-choice questions. The first byte of the
+// input says which, whether labels are names, and how many a text has.
 
+#include "launch/data/datasets/chat_messages.h"
 #include "launch/data/datasets/choice_lines.h"
 #include "launch/data/datasets/labeled_lines.h"
 #include "launch/data/datasets/labeled_words.h"
@@ -34,13 +35,24 @@ void read_tuples(const std::string& path, size_t size) {
   });
 }
 
+void check_messages(std::span<const Message> messages, size_t size) {
+  for (const Message& message : messages) {
+    fuzz::expect(message.text.size() <= size, "a message longer than the file");
+  }
+}
+
 void read_sft(const std::string& path, size_t size) {
   for_each_sft_line(path, [&](const SftLine& line) {
     fuzz::expect(line.messages.back().role == Role::assistant, "nothing to learn");
     fuzz::expect(line.given < line.messages.size(), "nothing to learn");
-    for (const Message& message : line.messages) {
-      fuzz::expect(message.text.size() <= size, "a message longer than the file");
-    }
+    check_messages(line.messages, size);
+  });
+}
+
+void read_prompts(const std::string& path, size_t size) {
+  for_each_prompt(path, [&](const PromptLine& line) {
+    fuzz::expect(line.text.size() <= size, "a prompt longer than the file");
+    check_messages(line.messages, size);
   });
 }
 
@@ -65,7 +77,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const bool sft = (data[0] & 64) != 0, choices = (data[0] & 128) != 0;
   fuzz::refuse_or_take([&] {
     if (choices) return read_choices(path, size);
-    if (sft) return read_sft(path, size);
+    if (sft) return words ? read_prompts(path, size) : read_sft(path, size);
     if (tuples) return read_tuples(path, size);
     words ? read_words(path, labels, size) : read_texts(path, labels, size);
   });

@@ -4,7 +4,8 @@
 
 Trains small decoders on this repository's own text and exports them. lm_eval evaluates three tasks, whose data is made
 here, with transformers and with Tessera, on one rank and on two: questions with choices, the perplexity of whole texts,
-some longer than the model, and texts that are generated until a stop string, some after a prompt that has to be cut.
+some longer than the model, and texts that are generated until a stop string, some after a prompt that has to be cut. A
+model that learned messages is asked with `apply_chat_template`.
 Each log-likelihood must agree to 1e-5 of itself, and whether a choice is the greedy one, each generated text and each
 metric must be the same. Prints a line for each check and exits with 1 at the first failure.
 """
@@ -23,7 +24,7 @@ sys.path.insert(0, str(ROOT / "launch/python"))
 import lm_eval  # noqa: E402
 from lm_eval.tasks import TaskManager  # noqa: E402
 
-from interop import ROOT, TOLERANCE, Workshop, check, kinds  # noqa: E402
+from interop import ROOT, TOLERANCE, Workshop, check, kinds, train_chat  # noqa: E402
 from tessera.harness import TesseraLM  # noqa: E402
 
 KINDS = ("gpt of bytes", "gpt of BPE", "qwen3 with a window in its second layer")
@@ -119,6 +120,14 @@ def compare(name, ours, theirs):
         check(f"{name}: {': '.join(key)}", abs(ours[0][key] - value) <= TOLERANCE * abs(value), f"{value:.6f}")
 
 
+def compare_with_hf(tessera, name, run, exported, mpirun, **arguments):
+    hf = {"pretrained": str(exported), "dtype": "float32", "device": "cpu"}
+    theirs = evaluate("hf", tessera.folder, model_args=hf, batch_size=4, **arguments)
+    for ranks in 1, 2:
+        model = TesseraLM(str(run), ranks=ranks, tensor=ranks, mpirun=mpirun)
+        compare(f"{name}, {ranks} ranks", evaluate(model, tessera.folder, **arguments), theirs)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default=ROOT / "build" / "cpu", help="where tessera is")
@@ -133,12 +142,10 @@ def main():
             run, exported = tessera.folder / f"run{i}", tessera.folder / f"exported{i}"
             tessera("train", tessera.config(kind, f"run{i}"))
             tessera("export", run, "--to", exported)
-            theirs = evaluate(
-                "hf", tessera.folder, model_args={"pretrained": str(exported), "dtype": "float32", "device": "cpu"}, batch_size=4
-            )
-            for ranks in 1, 2:
-                model = TesseraLM(str(run), ranks=ranks, tensor=ranks, mpirun=arguments.mpirun)
-                compare(f"{kind.name}, {ranks} ranks", evaluate(model, tessera.folder), theirs)
+            compare_with_hf(tessera, kind.name, run, exported, arguments.mpirun)
+        run, exported, _ = train_chat(tessera, chatml=True)
+        chat = {"apply_chat_template": True, "system_instruction": "Be brief."}
+        compare_with_hf(tessera, "a chat", run, exported, arguments.mpirun, **chat)
     print("all agree")
 
 

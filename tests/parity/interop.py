@@ -862,8 +862,8 @@ def check_import(tessera, kind, run, config):
     check(what, len(set(identity)) == 1, identity[1])
 
 
-def check_chat(tessera, chatml):
-    """A model that learned messages replies in transformers, with the exported template, as it does here."""
+def train_chat(tessera, chatml):
+    """The folder of a run that learned messages, its export, and what it learned: questions and answers."""
     name = "chatml" if chatml else "plain"
     special = ["--special", "<|im_start|>", "--special", "<|im_end|>"] if chatml else []
     tokenizer, prefix = tessera.folder / f"{name}_bpe", tessera.folder / f"{name}_data"
@@ -890,6 +890,13 @@ def check_chat(tessera, chatml):
     )
     tessera("train", config, "--set", f"run.dir={run}")
     tessera("export", run, "--to", out)
+    return run, out, rows
+
+
+def check_chat(tessera, chatml):
+    """A model that learned messages replies in transformers, with the exported template, as it does here."""
+    name = "chatml" if chatml else "plain"
+    run, out, rows = train_chat(tessera, chatml)
     model = GPT2LMHeadModel.from_pretrained(out, dtype=torch.float32, attn_implementation="eager")
     theirs = AutoTokenizer.from_pretrained(out)
     question = [{"role": "user", "content": rows[3][0]}]

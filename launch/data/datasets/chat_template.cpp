@@ -270,11 +270,20 @@ void ChatTemplate::encode(std::span<const Message> messages, std::string_view wh
 
 std::vector<int32_t> ChatTemplate::prompt(std::span<const Message> messages,
                                           std::string_view where) const {
+  constexpr Role kReplies = Role::assistant;
+  const bool is_begun = !messages.empty() && messages.back().role == kReplies;
+  const auto before = messages.first(messages.size() - (is_begun ? 1 : 0));
   ChatTokens out;
   Writer writer(*this, where, out);
-  const std::optional<Role> last = write(messages, messages.size(), writer);
-  begin(last, Role::assistant, name_of(messages.size(), Role::assistant), writer);
+  const std::optional<Role> last = write(before, before.size(), writer);
+  const std::string name = name_of(before.size(), kReplies);
+  begin(last, kReplies, name, writer);
   writer.finish_context();
+  if (is_begun) {
+    const std::string_view text = messages.back().text;
+    writer.add_reply(reply_begin_ + std::string(trims_[index_of(kReplies)] ? trimmed(text) : text),
+                     name, /*is_learned=*/false);
+  }
   return std::move(out.tokens);
 }
 

@@ -69,8 +69,8 @@ class ChatTemplate {
   void encode(std::span<const Message> messages, std::string_view where, ChatTokens& out,
               size_t given = 0) const;
 
-  /// Returns the tokens of messages and of what precedes the reply to them. Throws as encode()
-  /// does.
+  /// Returns the tokens of messages and of what precedes the reply to them. If the last one is of
+  /// the assistant, it is the beginning of the reply. Throws as encode() does.
   std::vector<int32_t> prompt(std::span<const Message> messages, std::string_view where) const;
 
  private:

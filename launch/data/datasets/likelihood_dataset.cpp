@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "core/error.h"
+#include "launch/data/datasets/chat_messages.h"
 #include "launch/data/datasets/line_reader.h"
 #include "launch/support/files/mapped_file.h"
-#include "launch/support/text/json.h"
 
 namespace tessera {
 namespace {
@@ -32,14 +33,30 @@ void check_scored_fields(const Json& line, bool is_text, const std::string& wher
   }
 }
 
+/// How many tokens at the end of a context have nothing but white space.
+int64_t trailing_space(const Tokenizer& tokenizer, const std::vector<int32_t>& context) {
+  const auto is_space = [&](int32_t token) {
+    const std::string text = tokenizer.decode(std::vector<int32_t>{token});
+    return !text.empty() && text.find_first_not_of(" \t\n\r\f\v") == std::string::npos;
+  };
+  const auto end = std::find_if_not(context.rbegin(), context.rend() - 1, is_space);
+  return end - context.rbegin();
+}
+
 }  // namespace
 
 LikelihoodDataset::LikelihoodDataset(const std::string& path, const Tokenizer& tokenizer,
-                                     const ModelConfig& model)
+                                     const ModelConfig& model,
+                                     const std::function<ChatTemplate()>& chat)
     : ContinuationDataset(path, model) {
   require(path.ends_with(".jsonl"),
           "{}: a file of texts to score must have a name that ends in .jsonl", path);
   require_next_token(path, model, "score texts");
+  std::optional<ChatTemplate> form;
+  const auto chosen = [&]() -> const ChatTemplate& {
+    if (!form) form = chat();
+    return *form;
+  };
   const MappedFile file(path);
   LineReader lines(file);
   while (lines.next()) {
@@ -50,17 +67,37 @@ LikelihoodDataset::LikelihoodDataset(const std::string& path, const Tokenizer& t
     if (is_text) {
       add_windows(scored_field(line, "text", where), tokenizer, model, where + ": the text");
     } else {
-      const EncodedContext context =
-          encode_context(tokenizer, scored_field(line, "context", where), where);
-      const std::string here = where + ": the continuation";
-      const std::vector<int32_t> tokens =
-          encode_continuation(tokenizer, context, scored_field(line, "continuation", where), here);
-      add(tokens, std::ssize(tokens) - std::ssize(context.tokens), model, here);
+      add_continuation(line, tokenizer, model, chosen, where);
     }
     first_.push_back(num_continuations());
   }
   require(num_lines() > 0, "{}: there is no line", path);
   pack();
+}
+
+void LikelihoodDataset::add_continuation(const Json& line, const Tokenizer& tokenizer,
+                                         const ModelConfig& model,
+                                         const std::function<const ChatTemplate&()>& chat,
+                                         const std::string& where) {
+  const std::string here = where + ": the continuation";
+  const auto context = line.find("context");
+  if (context == line.end() || !context->is_array()) {
+    const EncodedContext text =
+        encode_context(tokenizer, scored_field(line, "context", where), where);
+    const std::vector<int32_t> tokens =
+        encode_continuation(tokenizer, text, scored_field(line, "continuation", where), here);
+    return add(tokens, std::ssize(tokens) - std::ssize(text.tokens), model, here);
+  }
+  std::vector<Message> messages;
+  add_messages(*context, where, " of the context", messages);
+  std::vector<int32_t> tokens = chat().prompt(messages, where);
+  require(!tokens.empty(), "{}: the context has no tokens", where);
+  const std::vector<int32_t> own =
+      encode_text(tokenizer, scored_field(line, "continuation", where), here);
+  require(!own.empty(), "{} has no tokens", here);
+  const int64_t space = trailing_space(tokenizer, tokens);
+  tokens.insert(tokens.end(), own.begin(), own.end());
+  add(tokens, space + std::ssize(own), model, here);
 }
 
 void LikelihoodDataset::add_windows(const std::string& text, const Tokenizer& tokenizer,

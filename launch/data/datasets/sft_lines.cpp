@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "launch/data/datasets/chat_messages.h"
 #include "launch/data/datasets/line_reader.h"
 #include "launch/support/files/mapped_file.h"
 #include "launch/support/text/json.h"
@@ -19,47 +20,20 @@ constexpr std::array<std::string_view, 2> kPromptNames = {"prompt", "completion"
 constexpr std::array<std::string_view, 1> kMessages = {"messages"};
 constexpr std::string_view kSftFields = "prompt and completion (or messages in all lines)";
 
-Role role_named(std::string_view name, const std::string& where) {
-  const auto found = std::ranges::find(kRoleNames, name);
-  require(found != kRoleNames.end(), "{}: the role is {}, but must be one of {}", where,
-          quote(name), fmt::join(kRoleNames, ", "));
-  return static_cast<Role>(found - kRoleNames.begin());
-}
-
-/// A string of a message.
-std::string_view text_of(const Json& message, const char* key, const std::string& where) {
-  const auto found = message.find(key);
-  require(found != message.end(), "{}: there is no \"{}\"", where, key);
-  require(found->is_string(), "{}: \"{}\" must be a string, but is {}", where, key,
-          json_type(*found));
-  return found->get_ref<const std::string&>();
-}
-
-Message message_of(const Json& json, const std::string& where) {
-  require(json.is_object(), "{}: must be an object with role and content, but is {}", where,
-          json_type(json));
-  for (const auto& [key, value] : json.items()) {
-    require(key == "role" || key == "content",
-            "{}: has a field {}, but only role and content are allowed", where, quote(key));
-  }
-  const Message message = {role_named(text_of(json, "role", where), where),
-                           text_of(json, "content", where)};
-  require(!message.text.empty(), "{}: the content is empty: leave the message out", where);
-  return message;
-}
-
 /// Appends the list `key` of a line. The messages of each list are counted from 1.
-void add_messages(const Json& object, std::string_view key, const std::string& where,
-                  std::vector<Message>& messages) {
+void add_list(const Json& object, std::string_view key, const std::string& where,
+              std::vector<Message>& messages) {
   const auto found = object.find(key);
   require(found != object.end(), "{}: there is no \"{}\"", where, key);
   require(found->is_array(), "{}: \"{}\" must be a list of messages{}, but is {}", where, key,
           key == kMessages[0] ? "" : " because line 1 has one", json_type(*found));
-  int64_t number = 0;
-  for (const Json& message : *found) {
-    messages.push_back(message_of(
-        message, fmt::format("{}, message {}{}", where, ++number,
-                             key == kMessages[0] ? "" : fmt::format(" of the {}", key))));
+  const std::string of = key == kMessages[0] ? "" : fmt::format(" of the {}", key);
+  const size_t before = messages.size();
+  add_messages(*found, where, of, messages);
+  for (size_t i = before; i < messages.size(); ++i) {
+    require(!messages[i].text.empty(),
+            "{}, message {}{}: the content is empty: leave the message out", where, i - before + 1,
+            of);
   }
 }
 
@@ -78,7 +52,7 @@ void read_messages(LineReader& lines, std::span<const std::string_view> names,
     size_t given = 0;
     for (const std::string_view name : names) {
       given = messages.size();
-      add_messages(object, name, where, messages);
+      add_list(object, name, where, messages);
     }
     const auto is_reply = [](const Message& message) { return message.role == Role::assistant; };
     require(std::ranges::any_of(std::span(messages).subspan(given), is_reply),
@@ -102,20 +76,12 @@ void read_prompts(const std::string& path, const std::function<void(const SftLin
 
 /// The names of the lists of messages in the first line; none if it has none or cannot be read.
 std::span<const std::string_view> message_lists(const std::string& path) {
-  if (!path.ends_with(".jsonl")) return {};
-  try {
-    const MappedFile file(path);
-    LineReader lines(file);
-    if (!lines.next()) return {};
-    const Json object = parse_json_line(lines, kSftFields);
-    if (object.contains(kMessages[0])) return kMessages;
-    const auto is_list = [&](std::string_view name) {
-      return object.contains(name) && object[std::string(name)].is_array();
-    };
-    if (std::ranges::any_of(kPromptNames, is_list)) return kPromptNames;
-  } catch (const Error&) {
-    return {};  // its reader reports it
-  }
+  const Json object = first_json_line(path);
+  if (object.contains(kMessages[0])) return kMessages;
+  const auto is_list = [&](std::string_view name) {
+    return object.contains(name) && object[std::string(name)].is_array();
+  };
+  if (std::ranges::any_of(kPromptNames, is_list)) return kPromptNames;
   return {};
 }
 

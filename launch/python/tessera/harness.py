@@ -25,6 +25,8 @@ from lm_eval.api.registry import register_model
 
 from tessera.program import run
 
+_CHAT = "\x02tessera chat\x03"  # begins contexts that are messages
+_TEMPLATES = ("auto", "chatml", "plain")
 _MAX_TOKENS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
 
 
@@ -36,6 +38,10 @@ def _write_lines(path, objects):
 def _read_lines(path):
     with open(path, encoding="utf-8") as file:
         return [json.loads(line) for line in file]
+
+
+def _messages_or_text(context):
+    return json.loads(context.removeprefix(_CHAT)) if context.startswith(_CHAT) else context
 
 
 @register_model("tessera")
@@ -61,6 +67,7 @@ class TesseraLM(LM):
         self._checkpoint, self._max_gen_toks = checkpoint, int(max_gen_toks)
         self._ranks, self._mpirun = int(ranks), str(mpirun).split()
         self._options = ["--micro-batch", batch_size, "--tensor", tensor]
+        self._template = "auto"
         if device in ("cpu", "cuda"):
             self._options += ["--device", device]
 
@@ -68,6 +75,22 @@ class TesseraLM(LM):
     def tokenizer_name(self):
         """Distinguishes the caches of requests of different checkpoints."""
         return f"tessera:{pathlib.Path(self._checkpoint).resolve()}"
+
+    def chat_template(self, chat_template=False):
+        """The name of what surrounds messages; `--apply_chat_template chatml` or `plain` choose another than the model's."""
+        name = chat_template if isinstance(chat_template, str) else "auto"
+        if name not in _TEMPLATES:
+            raise ValueError(f"the chat template is {name}, but must be one of {', '.join(_TEMPLATES)}")
+        self._template = name
+        return name if chat_template else ""
+
+    def apply_chat_template(self, chat_history, add_generation_prompt=True):
+        """The messages as one string, which later requests have as their context.
+
+        The program itself surrounds them, because special tokens that are spelled in a text are no tokens for it. A last
+        message of the assistant (gen_prefix) begins the reply.
+        """
+        return _CHAT + json.dumps([{"role": each["role"], "content": each["content"]} for each in chat_history])
 
     def _run(self, command, *arguments):
         # lm_eval prints its results on stdout.
@@ -81,13 +104,15 @@ class TesseraLM(LM):
         with tempfile.TemporaryDirectory(prefix="tessera-") as folder:
             texts, scores = pathlib.Path(folder) / "texts.jsonl", pathlib.Path(folder) / "scores.jsonl"
             _write_lines(texts, lines)
-            self._run("eval", "--log-likelihoods", texts, "--log-samples", scores)
+            self._run("eval", "--log-likelihoods", texts, "--log-samples", scores, "--chat", self._template)
             return _read_lines(scores)
 
     def loglikelihood(self, requests):
         """[(log-likelihood, whether it is the greedy continuation)] of each (context, continuation)."""
         pairs = [request.args for request in requests]
-        scores = self._scores([{"context": context, "continuation": continuation} for context, continuation in pairs])
+        scores = self._scores(
+            [{"context": _messages_or_text(context), "continuation": continuation} for context, continuation in pairs]
+        )
         results = [(score["log_likelihood"], score["greedy"]) for score in scores]
         for pair, result in zip(pairs, results):
             self.cache_hook.add_partial("loglikelihood", pair, result)
@@ -106,11 +131,14 @@ class TesseraLM(LM):
         results = [None] * len(requests)
         groups = {}
         for i, request in enumerate(requests):
-            groups.setdefault(tuple(map(str, self._generation(request.args[1]))), []).append(i)
+            options = self._generation(request.args[1])
+            if request.args[0].startswith(_CHAT):
+                options += ["--chat", self._template]
+            groups.setdefault(tuple(map(str, options)), []).append(i)
         for options, members in groups.items():
             with tempfile.TemporaryDirectory(prefix="tessera-") as folder:
                 prompts, texts = pathlib.Path(folder) / "prompts.jsonl", pathlib.Path(folder) / "texts.jsonl"
-                _write_lines(prompts, ({"prompt": requests[i].args[0]} for i in members))
+                _write_lines(prompts, ({"prompt": _messages_or_text(requests[i].args[0])} for i in members))
                 self._run("generate", "--input", prompts, "--output", texts, "--truncate", *options)
                 for i, line in zip(members, _read_lines(texts)):
                     results[i] = line["generated_text"]

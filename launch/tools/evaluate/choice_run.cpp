@@ -39,7 +39,7 @@ std::string lines_of(const ChoiceDataset& dataset, std::span<const double> log_l
 EvalReport answer_questions(const EvalOptions& options, const ParallelGroups& groups,
                             const std::filesystem::path& checkpoint, Device device) {
   std::vector<std::shared_ptr<const ChoiceDataset>> files;
-  const auto open = [&](const Tokenizer& tokenizer, const ModelConfig& model) {
+  const auto open = [&](const Checkpoint&, const Tokenizer& tokenizer, const ModelConfig& model) {
     files = open_choices(options.multiple_choice, tokenizer, model);
     return ContinuationRun::Files(files.begin(), files.end());
   };

@@ -12,10 +12,9 @@
 
 namespace tessera {
 
-ContinuationRun::ContinuationRun(
-    const EvalOptions& options, const ParallelGroups& groups,
-    const std::filesystem::path& checkpoint, Device device,
-    const std::function<Files(const Tokenizer&, const ModelConfig&)>& open_files)
+ContinuationRun::ContinuationRun(const EvalOptions& options, const ParallelGroups& groups,
+                                 const std::filesystem::path& checkpoint, Device device,
+                                 const OpenFiles& open_files)
     : options_(options), groups_(groups) {
   report_.checkpoint = checkpoint;
   all_or_none(groups.world, [&] { open(device, open_files); });
@@ -51,14 +50,13 @@ EvalReport ContinuationRun::run(
   return report_;
 }
 
-void ContinuationRun::open(
-    Device device, const std::function<Files(const Tokenizer&, const ModelConfig&)>& open_files) {
+void ContinuationRun::open(Device device, const OpenFiles& open_files) {
   Checkpoint checkpoint = Checkpoint::open(report_.checkpoint);
   if (options_.ema) checkpoint.use_average();
   report_.ema = options_.ema;
   report_.step = checkpoint.manifest().step;
   config_ = model_of(checkpoint);
-  files_ = open_files(*tokenizer_of(checkpoint), config_);
+  files_ = open_files(checkpoint, *tokenizer_of(checkpoint), config_);
   const BatchShape shape = batch_shape(options_.micro_batch, traits_of(config_));
   for (const auto& file : files_) {
     batches_.push_back(continuation_batches(file, config_, shape.sequences, *groups_.dp));

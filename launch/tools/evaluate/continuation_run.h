@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/device.h"
+#include "launch/checkpoint/checkpoint.h"
 #include "launch/data/datasets/continuation_dataset.h"
 #include "launch/support/files/staged_file.h"
 #include "launch/tools/evaluate/eval_model.h"
@@ -22,12 +23,13 @@ namespace tessera {
 class ContinuationRun {
  public:
   using Files = std::vector<std::shared_ptr<const ContinuationDataset>>;
+  using OpenFiles = std::function<Files(const Checkpoint&, const Tokenizer&, const ModelConfig&)>;
 
   /// Opens the checkpoint and the files, which must be the same on all ranks. Throws on all ranks
   /// or none. Collective.
   ContinuationRun(const EvalOptions& options, const ParallelGroups& groups,
                   const std::filesystem::path& checkpoint, Device device,
-                  const std::function<Files(const Tokenizer&, const ModelConfig&)>& open_files);
+                  const OpenFiles& open_files);
 
   /// Calls `use` with the scores of each file, on every rank, and writes what it returns to
   /// options.log_samples, which appears once all are scored. Returns a report with the checkpoint,
@@ -36,8 +38,7 @@ class ContinuationRun {
       const std::function<std::string(size_t file, const ContinuationScores& scores)>& use);
 
  private:
-  void open(Device device,
-            const std::function<Files(const Tokenizer&, const ModelConfig&)>& open_files);
+  void open(Device device, const OpenFiles& open_files);
 
   const EvalOptions& options_;
   const ParallelGroups& groups_;

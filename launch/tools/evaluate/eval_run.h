@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/config/chat_format.h"
 #include "launch/config/run_config.h"
 #include "launch/data/sampling/data_split.h"
 #include "launch/metrics/evaluation.h"
@@ -34,6 +35,7 @@ struct EvalOptions {
   std::vector<std::string> multiple_choice;
   std::optional<std::string> log_likelihoods;  ///< a file of texts to score instead
   std::optional<std::string> log_samples;      ///< a .jsonl file of the answers or scores
+  std::optional<ChatFormat> chat;              ///< of messages in `log_likelihoods`
 };
 
 /// What was scored of a file of texts.

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "launch/checkpoint/checkpoint_chat.h"
 #include "launch/data/datasets/likelihood_dataset.h"
 #include "launch/support/text/json.h"
 #include "launch/tools/evaluate/continuation_run.h"
@@ -34,8 +35,14 @@ std::string score_lines(const LikelihoodDataset& dataset, const ContinuationScor
 EvalReport score_texts(const EvalOptions& options, const ParallelGroups& groups,
                        const std::filesystem::path& checkpoint, Device device) {
   std::shared_ptr<const LikelihoodDataset> file;
-  const auto open = [&](const Tokenizer& tokenizer, const ModelConfig& model) {
-    file = std::make_shared<const LikelihoodDataset>(*options.log_likelihoods, tokenizer, model);
+  const auto open = [&](const Checkpoint& from, const Tokenizer& tokenizer,
+                        const ModelConfig& model) {
+    const auto chat = [&] {
+      const ChatFormat choice = options.chat.value_or(ChatFormat::automatic);
+      return ChatTemplate(chosen_chat_form(choice, checkpoint_chat(from), tokenizer), tokenizer);
+    };
+    file =
+        std::make_shared<const LikelihoodDataset>(*options.log_likelihoods, tokenizer, model, chat);
     return ContinuationRun::Files{file};
   };
   ContinuationRun run(options, groups, checkpoint, device, open);

@@ -1,20 +1,17 @@
 #include "launch/tools/generate/continuation_prediction.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "core/error.h"
-#include "launch/data/datasets/text_fields.h"
+#include "launch/data/datasets/chat_messages.h"
 #include "launch/tokenizers/id_tokenizer.h"
 
 namespace tessera {
 namespace {
 
-constexpr std::array<std::string_view, 1> kPromptNames = {"prompt"};
-constexpr TextFields kPromptFields = {kPromptNames, 1, "prompt"};
 constexpr std::string_view kContinuationName = "generated_text";
 
 class ContinuationPrediction final : public FilePrediction {
@@ -25,19 +22,15 @@ class ContinuationPrediction final : public FilePrediction {
         options_(options),
         format_(file.format),
         context_(config.seq_length) {
-    const auto encode = is_none(tokenizer) ? encode_prompt_ids : encode_prompt;
-    const auto add = [&](std::string_view prompt, int64_t number) {
-      const std::string where = fmt::format("{}:{}", file.input, number);
-      prompts_.push_back(options.chat
-                             ? encode_chat_prompt(config, tokenizer, *options.chat, prompt, where)
-                             : encode(config, tokenizer, prompt, where));
+    for_each_prompt(file.input, [&](const PromptLine& line) {
+      const std::string where = fmt::format("{}:{}", file.input, line.number);
+      prompts_.push_back(encode(config, line, where));
       if (file.truncate) {
         truncate_prompt(config, options.ends.max_tokens, prompts_.back());
       } else {
         require_fits(config, prompts_.back(), where, kTruncateAdvice);
       }
-    };
-    for_each_first_text(file.input, kPromptFields, add);
+    });
     require(!prompts_.empty(), "{}: there is no prompt", file.input);
     order_.resize(prompts_.size());
     std::iota(order_.begin(), order_.end(), 0);
@@ -83,6 +76,19 @@ class ContinuationPrediction final : public FilePrediction {
   }
 
  private:
+  std::vector<int32_t> encode(const ModelConfig& config, const PromptLine& line,
+                              const std::string& where) const {
+    const std::optional<Chat>& chat = options_.chat;
+    if (!line.messages.empty()) {
+      require(chat.has_value(),
+              "{}: the prompt is a list of messages: read them as such with --chat auto", where);
+      return encode_messages(config, tokenizer_, *chat, line.messages, where);
+    }
+    if (chat) return encode_chat_prompt(config, tokenizer_, *chat, line.text, where);
+    if (is_none(tokenizer_)) return encode_prompt_ids(config, tokenizer_, line.text, where);
+    return encode_prompt(config, tokenizer_, line.text, where);
+  }
+
   const std::vector<int32_t>& prompt(int64_t number) const {
     return prompts_[static_cast<size_t>(number)];
   }

@@ -12,14 +12,13 @@ namespace tessera {
 struct ContinuationOptions {
   SamplingOptions sampling;
   TextEnds ends;
-  std::optional<Chat> chat = {};  ///< prompts are messages of a user
+  std::optional<Chat> chat = {};  ///< prompts are messages of a user, or conversations
 
   TextStart start() const { return chat ? TextStart::alone : TextStart::after_prompt; }
 };
 
-/// The continuations of the prompts of a file: the lines of a .txt file, or the column or field
-/// `prompt` of a .tsv or .jsonl file. Prompts of similar length are computed together. Throws,
-/// naming file and line, for a prompt that cannot be encoded.
+/// The continuations of the prompts of a file (for_each_prompt). Prompts of similar length are
+/// computed together. Throws, naming file and line, for a prompt that cannot be encoded.
 ///
 ///     tsv    the header "generated_text" and a line per prompt, with spaces for tabs and line ends
 ///     jsonl  {"generated_text": "..."}

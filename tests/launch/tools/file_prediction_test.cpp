@@ -10,6 +10,7 @@
 
 #include "launch/data/datasets/line_reader.h"
 #include "launch/support/text/json.h"
+#include "launch/tokenizers/byte_tokenizer.h"
 #include "launch/tokenizers/id_tokenizer.h"
 #include "launch/tools/generate/continuation_prediction.h"
 #include "launch/tools/predict/predict.h"
@@ -381,6 +382,35 @@ TEST_F(FilePredictions, RefusesPromptsByLine) {
     SCOPED_TRACE(text);
     const auto file = input(name, text, PredictionFormat::tsv);
     expect_error([&] { continuation_prediction(model, with, {}, file); }, facts);
+  }
+}
+
+TEST_F(FilePredictions, ConversationsAreMessages) {
+  const fs::path checkpoint = train_checkpoint(config(SmallKind::gpt));
+  const ByteTokenizer bytes;
+  ContinuationOptions chat = {{.temperature = 0.0}, {{}, 5}};
+  chat.chat = Chat{ChatTemplate(std::make_shared<const ChatForm>(plain_form()), bytes)};
+  const auto prompts = [&](const ModelConfig& model, const ContinuationOptions& how,
+                           const std::string& name, const std::string& text) {
+    ModelConfig wide = model;
+    wide.vocab_size = 257;
+    return continuation_prediction(wide, bytes, how, input(name, text, PredictionFormat::jsonl));
+  };
+  const ModelConfig model = config(SmallKind::gpt).model;
+  const std::string message = R"([{"role": "user", "content": "hi"}])";
+  const std::string own =
+      R"([{"role": "system", "content": "s"}, {"role": "user", "content": "a"}])";
+  ContinuationOptions with_system = chat;
+  with_system.chat->system = "s";
+  expect_error([&] { prompts(model, {}, "p.jsonl", "{\"prompt\": " + message + "}\n"); },
+               {"p.jsonl:1: the prompt is a list of messages", "--chat auto"});
+  expect_error([&] { prompts(model, with_system, "p.jsonl", "{\"prompt\": " + own + "}\n"); },
+               {"p.jsonl:1: the conversation has a system message", "--system"});
+  // A text and a list of one message are the same; the model sees 16 tokens.
+  for (const auto& [name, text] : {std::pair("p.jsonl", "{\"prompt\": " + message + "}\n"),
+                                   std::pair("p.txt", std::string("hi\n"))}) {
+    expect_error([&] { prompts(model, chat, name, text); },
+                 {name, ":1: the prompt has 20 tokens, but the model sees 16"});
   }
 }
 
