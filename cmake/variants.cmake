@@ -6,7 +6,8 @@
 #     libexec/tessera/x86-64-v4/tessera       AVX-512
 #     libexec/tessera/x86-64-v4-bf16/tessera  AVX-512 with its bf16 instructions
 #
-# A variant has the libraries of launch/ in common with the others, and the same compiler flags as a build for one machine.
+# A variant has the libraries of launch/ in common with the others, and the same compiler flags as a build for one
+# machine.
 set(variants x86-64-v4 x86-64-v4-bf16)
 set(variant_options_x86-64-v4 -march=x86-64-v4)
 set(variant_options_x86-64-v4-bf16 -march=x86-64-v4 -mavx512bf16)

@@ -5,8 +5,8 @@
 namespace tessera {
 
 /// Ops on selected rows of a matrix, such as the positions with a loss. rows (M) int32 are within
-/// the matrix. fp32 or bf16. A rank may have only some rows of the matrix: row `first`
-/// of the matrix is row 0 of x or dx. Outputs may not alias inputs.
+/// the matrix. fp32 or bf16. A rank may have only some rows of the matrix: row `first` of the
+/// matrix is row 0 of x or dx. Outputs may not alias inputs.
 
 /// out[m] = x[rows[m] − first], or zeros if x has no such row. x (..., C), out (M, C), one dtype.
 void gather_rows(const Tensor& x, const Tensor& rows, Tensor out, int64_t first = 0);

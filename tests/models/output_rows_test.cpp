@@ -161,7 +161,7 @@ TEST(OutputRows, PassOverThemMatchesOneOverAllRows) {
           dy[static_cast<size_t>(m * kWidth + c)];
     }
   }
-  // Sums of up to 128 products, two layers deep, forward and backward.
+  // Sums of up to 128 products, two layers deep, forward and backward, in two results.
   const double tolerance = 8 * test::sum_tolerance(DType::f32, 128);
   for (const Case& test_case : cases()) {
     SCOPED_TRACE(test_case.name);

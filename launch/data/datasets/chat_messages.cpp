@@ -85,16 +85,4 @@ void for_each_prompt(const std::string& path, const std::function<void(const Pro
   });
 }
 
-Json first_json_line(const std::string& path) {
-  if (!path.ends_with(".jsonl")) return {};
-  try {
-    const MappedFile file(path);
-    LineReader lines(file);
-    if (lines.next()) return parse_json_line(lines, "any");
-  } catch (const Error&) {
-    return {};
-  }
-  return {};
-}
-
 }  // namespace tessera

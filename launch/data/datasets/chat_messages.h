@@ -35,8 +35,4 @@ struct PromptLine {
 /// Throws, naming file and line, at anything else.
 void for_each_prompt(const std::string& path, const std::function<void(const PromptLine&)>& visit);
 
-/// The first line of a .jsonl file; null if the file is of another type or the line cannot be read,
-/// which its reader reports.
-Json first_json_line(const std::string& path);
-
 }  // namespace tessera

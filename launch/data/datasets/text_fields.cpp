@@ -106,16 +106,16 @@ void for_each_first_text(const std::string& path, const TextFields& fields,
 std::vector<std::string> text_field_names(const std::string& path) {
   std::vector<std::string> names;
   if (!is_labeled_file(path)) return names;
+  if (path.ends_with(".jsonl")) {
+    const Json object = first_json_line(path);
+    for (const auto& item : object.items()) names.push_back(item.key());
+    return names;
+  }
   try {
     const MappedFile file(path);
     LineReader lines(file);
     if (!lines.next()) return names;
-    if (path.ends_with(".jsonl")) {
-      const Json object = parse_json_line(lines, "the texts of a line");
-      for (const auto& item : object.items()) names.push_back(item.key());
-    } else {
-      for (const std::string_view name : split(lines.line(), '\t')) names.emplace_back(name);
-    }
+    for (const std::string_view name : split(lines.line(), '\t')) names.emplace_back(name);
   } catch (const Error&) {
     names.clear();
   }
