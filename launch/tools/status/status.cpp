@@ -140,10 +140,13 @@ std::string run_status(const std::string& run_dir, const std::vector<RankView>& 
 std::string run_state(const std::vector<RankView>& views, int64_t now) {
   const RankView* alive = nullptr;
   const RankView* ended = nullptr;  // the one that says most about the end
+  bool any_silent = false, any_died = false;
   for (const RankView& view : views) {
     if (!view.ring) continue;
     const Life life = life_of(view, now);
-    if (life == Life::silent) return "silent";
+    any_silent |= life == Life::silent;
+    if (life == Life::silent) continue;
+    any_died |= life == Life::ended && view.ring->end == RankEnd::running;
     const RankView*& kept = life == Life::alive ? alive : ended;
     // A rank that works says more than one that waits for it, and a cause more than a death.
     const bool says_more =
@@ -151,6 +154,10 @@ std::string run_state(const std::vector<RankView>& views, int64_t now) {
         (life == Life::alive ? kept->waits() && !view.waits() : view.ring->end > kept->ring->end);
     if (says_more) kept = &view;
   }
+  // Each ends all ranks, though the process of one may outlive the run, as one that is stopped.
+  if (ended != nullptr && ended->ring->end == RankEnd::failed) return "failed";
+  if (ended != nullptr && ended->ring->end == RankEnd::hung) return "hung";
+  if (any_silent) return "silent";
   if (alive != nullptr) {
     if (waits_long(views, now)) return "waiting";
     switch (alive->ring->phase) {
@@ -165,19 +172,7 @@ std::string run_state(const std::vector<RankView>& views, int64_t now) {
     }
   }
   if (ended == nullptr) return "not known";
-  const bool any_died = std::ranges::any_of(
-      views, [](const RankView& view) { return view.ring && view.ring->end == RankEnd::running; });
-  switch (ended->ring->end) {
-    case RankEnd::finished:
-      return any_died ? "died" : "ended in order";
-    case RankEnd::failed:
-      return "failed";
-    case RankEnd::hung:
-      return "hung";
-    case RankEnd::running:
-      break;
-  }
-  return "died";
+  return any_died ? "died" : "ended in order";
 }
 
 std::string run_state(const fs::path& run_dir) {
