@@ -19,10 +19,9 @@ struct AdamWState {
   M *exp_avg, *exp_avg_sq;
   float* master;
   T* value;
-  bool separate;  ///< whether the value is not the master
 
   AdamWState from(int64_t i) const {
-    return {grad + i, exp_avg + i, exp_avg_sq + i, master + i, value + i, separate};
+    return {grad + i, exp_avg + i, exp_avg_sq + i, master + i, value + i};
   }
 };
 
@@ -58,23 +57,6 @@ void update(AdamWConstants c, float grad_scale, const AdamWState<M, T>& s, const
   }
 }
 
-template <typename M, typename T>
-void update_elements(const AdamW& settings, const AdamWConstants& constants, float grad_scale,
-                     const AdamWState<M, T>& s, Range elements) {
-  for_each_updated_tile(settings.moment_rounding, settings.rounding, elements.begin, elements.end,
-                        [&](int64_t first, int64_t count, const uint32_t* words) {
-                          const bool nearest = s.separate && !settings.rounding;
-                          const auto run = nearest ? update<true, M, T> : update<false, M, T>;
-                          run(constants, grad_scale, s.from(first), words, count);
-                          if constexpr (dtype_of<T>() == DType::bf16) {
-                            if (settings.rounding) {
-                              round_elements(*settings.rounding, first, first + count, s.master,
-                                             s.value);
-                            }
-                          }
-                        });
-}
-
 }  // namespace
 
 void adamw_step(const AdamW& settings, const Tensor& grad_scale, const Tensor& grad, Tensor exp_avg,
@@ -84,11 +66,15 @@ void adamw_step(const AdamW& settings, const Tensor& grad_scale, const Tensor& g
   if (std::isnan(scale)) return;
   dispatch_float(exp_avg.dtype(), [&]<typename M>() {
     dispatch_float(value.dtype(), [&]<typename T>() {
-      const AdamWState<M, T> s{grad.data<float>(),   exp_avg.data<M>(),
-                               exp_avg_sq.data<M>(), master.data<float>(),
-                               value.data<T>(),      value.raw() != master.raw()};
-      parallel_for(grad.numel(), kGrain, [&, s](int64_t begin, int64_t end) {
-        update_elements(settings, constants, scale, s, {begin, end});
+      const AdamWState<M, T> s{grad.data<float>(), exp_avg.data<M>(), exp_avg_sq.data<M>(),
+                               master.data<float>(), value.data<T>()};
+      const bool nearest = value.raw() != master.raw() && !settings.rounding;
+      const auto run = nearest ? update<true, M, T> : update<false, M, T>;
+      parallel_for(grad.numel(), kGrain, [&, s, run](int64_t begin, int64_t end) {
+        for_each_weight_tile(settings.moment_rounding, settings.rounding, {begin, end}, s.master,
+                             s.value, [&](int64_t first, int64_t count, const uint32_t* words) {
+                               run(constants, scale, s.from(first), words, count);
+                             });
       });
     });
   });

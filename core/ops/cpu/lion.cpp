@@ -19,11 +19,8 @@ struct LionState {
   M* exp_avg;
   float* master;
   T* value;
-  bool separate;  ///< whether the value is not the master
 
-  LionState from(int64_t i) const {
-    return {grad + i, exp_avg + i, master + i, value + i, separate};
-  }
+  LionState from(int64_t i) const { return {grad + i, exp_avg + i, master + i, value + i}; }
 };
 
 // Memory-bound: with an fp32 momentum 12 bytes read and 8 written per element, and the value if it
@@ -54,23 +51,6 @@ void lion_update(LionConstants c, float grad_scale, const LionState<M, T>& s, co
   }
 }
 
-template <typename M, typename T>
-void lion_update_elements(const Lion& settings, const LionConstants& constants, float grad_scale,
-                          const LionState<M, T>& s, Range elements) {
-  for_each_updated_tile(
-      settings.moment_rounding, settings.rounding, elements.begin, elements.end,
-      [&](int64_t first, int64_t count, const uint32_t* words) {
-        const bool nearest = s.separate && !settings.rounding;
-        const auto run = nearest ? lion_update<true, M, T> : lion_update<false, M, T>;
-        run(constants, grad_scale, s.from(first), words, count);
-        if constexpr (dtype_of<T>() == DType::bf16) {
-          if (settings.rounding) {
-            round_elements(*settings.rounding, first, first + count, s.master, s.value);
-          }
-        }
-      });
-}
-
 }  // namespace
 
 void lion_step(const Lion& settings, const Tensor& grad_scale, const Tensor& grad, Tensor exp_avg,
@@ -81,9 +61,14 @@ void lion_step(const Lion& settings, const Tensor& grad_scale, const Tensor& gra
   dispatch_float(exp_avg.dtype(), [&]<typename M>() {
     dispatch_float(value.dtype(), [&]<typename T>() {
       const LionState<M, T> s{grad.data<float>(), exp_avg.data<M>(), master.data<float>(),
-                              value.data<T>(), value.raw() != master.raw()};
-      parallel_for(grad.numel(), kGrain, [&, s](int64_t begin, int64_t end) {
-        lion_update_elements(settings, constants, scale, s, {begin, end});
+                              value.data<T>()};
+      const bool nearest = value.raw() != master.raw() && !settings.rounding;
+      const auto run = nearest ? lion_update<true, M, T> : lion_update<false, M, T>;
+      parallel_for(grad.numel(), kGrain, [&, s, run](int64_t begin, int64_t end) {
+        for_each_weight_tile(settings.moment_rounding, settings.rounding, {begin, end}, s.master,
+                             s.value, [&](int64_t first, int64_t count, const uint32_t* words) {
+                               run(constants, scale, s.from(first), words, count);
+                             });
       });
     });
   });

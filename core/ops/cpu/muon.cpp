@@ -109,26 +109,17 @@ void muon_step(const MuonStep& settings, const Tensor& grad_scale, const Tensor&
   if (std::isnan(grad_scale.data<float>()[0])) return;
   const float lr = settings.lr;
   const auto keep = static_cast<float>(1.0 - double{lr} * double{settings.weight_decay});
+  const bool nearest = value.raw() != master.raw() && !settings.rounding;
   float* p = master.data<float>();
-  const int64_t n = master.numel();
-  if (settings.rounding) {
-    const bfloat16* u = update.data<bfloat16>();
-    bfloat16* out = value.data<bfloat16>();
-    return parallel_for(n, kGrain, [=, &settings](int64_t begin, int64_t end) {
-      for_each_updated_tile(std::nullopt, settings.rounding, begin, end,
-                            [&](int64_t first, int64_t count, const uint32_t* /*words*/) {
-                              subtract_update<false>(lr, keep, u + first, p + first, out, count);
-                              round_elements(*settings.rounding, first, first + count, p, out);
-                            });
-    });
-  }
-  const bool separate = value.raw() != master.raw();
   dispatch_float(value.dtype(), [&]<typename T>() {
     const T* u = update.data<T>();
     T* out = value.data<T>();
-    parallel_for(n, kGrain, [=](int64_t begin, int64_t end) {
-      const auto run = separate ? subtract_update<true, T> : subtract_update<false, T>;
-      run(lr, keep, u + begin, p + begin, out + begin, end - begin);
+    const auto run = nearest ? subtract_update<true, T> : subtract_update<false, T>;
+    parallel_for(master.numel(), kGrain, [=, &settings](int64_t begin, int64_t end) {
+      for_each_weight_tile(std::nullopt, settings.rounding, {begin, end}, p, out,
+                           [=](int64_t first, int64_t count, const uint32_t* /*words*/) {
+                             run(lr, keep, u + first, p + first, out + first, count);
+                           });
     });
   });
 }

@@ -47,6 +47,23 @@ void for_each_updated_tile(const std::optional<StochasticRounding>& moments,
   for (int64_t i = begin; i < end; i += tile) body(i, std::min(tile, end - i), none);
 }
 
+/// The same for a step that updates weights: `body` rounds them to nearest, unless `values` is set.
+/// Then they are rounded from `master` to `value` here.
+template <typename T, typename Body>
+void for_each_weight_tile(const std::optional<StochasticRounding>& moments,
+                          const std::optional<StochasticRounding>& values, const Range& elements,
+                          const float* master, T* value, Body&& body) {
+  for_each_updated_tile(moments, values, elements.begin, elements.end,
+                        [&](int64_t first, int64_t count, const uint32_t* words) {
+                          body(first, count, words);
+                          if constexpr (dtype_of<T>() == DType::bf16) {
+                            if (values) {
+                              round_elements(*values, first, first + count, master, value);
+                            }
+                          }
+                        });
+}
+
 /// The random word of element `i`; 0 without need to read `words` if moments of type M are not
 /// rounded.
 template <typename M>

@@ -1,7 +1,4 @@
-#include "core/cuda/launch.h"
-#include "core/cuda/pack_loop.h"
-#include "core/cuda/packs.h"
-#include "core/cuda/stochastic_rounding.h"
+#include "core/ops/cuda/optimizer_step.h"
 #include "core/ops/device_ops.h"
 #include "core/ops/muon.h"
 
@@ -57,46 +54,27 @@ void launch_momentum(const MuonMomentum& settings, const float* grad_scale, cons
          n);
 }
 
-template <typename T>
-struct Weights {
-  const T* update;
-  float* master;
-  T* value;  ///< null if the master is the value
-};
-
-template <int N, typename T, typename Rounding>
-__device__ void subtract_update(float lr, float keep, const Weights<T>& w, const Rounding& rounding,
-                                int64_t at) {
-  const Floats<N> u = load_floats<N>(w.update + at);
-  Floats<N> p = load_floats<N>(w.master + at);
-  for (int i = 0; i < N; ++i) p.at[i] = fmaf(-lr, u.at[i], keep * p.at[i]);
-  store_floats(p, w.master + at);
-  if (w.value != nullptr) rounding.store_rounded(p, at, w.value);
-}
-
 // Memory-bound: the update and 4 bytes read and 4 written per element, and the value if it is not
 // the master.
-template <int N, typename T, typename Rounding>
-__global__ void step_kernel(float lr, float keep, const float* grad_scale, Weights<T> weights,
-                            Rounding rounding, int64_t n) {
-  const float scale = *grad_scale;
-  if (scale != scale) return;  // NaN
-  for_each_pack<N>(n, [&](auto size, int64_t first) {
-    subtract_update<size()>(lr, keep, weights, rounding, first);
-  });
-}
-
 template <typename T, typename Rounding>
-void launch_step(const MuonStep& settings, const float* grad_scale, const Weights<T>& w,
-                 const Rounding& rounding, int64_t n) {
-  constexpr int kPack = kPackSize<float>;
-  const auto keep = static_cast<float>(1.0 - double{settings.lr} * double{settings.weight_decay});
-  const bool packs =
-      takes_packs<kPack>(w.update) && takes_packs<kPack>(w.master) && takes_packs<kPack>(w.value);
-  launch("muon_step", one_dimensional(packs ? ceil_div(n, kPack) : n, kThreads),
-         packs ? step_kernel<kPack, T, Rounding> : step_kernel<1, T, Rounding>, settings.lr, keep,
-         grad_scale, w, rounding, n);
-}
+struct Subtraction {
+  float lr, keep;
+  const T* subtrahend;
+  Weights<T, Rounding> weights;
+
+  template <int N>
+  bool takes_packs() const {
+    return cuda::takes_packs<N>(subtrahend) && weights.template takes_packs<N>();
+  }
+
+  template <int N>
+  __device__ void update(float /*grad_scale*/, int64_t at) const {
+    const Floats<N> u = load_floats<N>(subtrahend + at);
+    Floats<N> p = load_floats<N>(weights.master + at);
+    for (int i = 0; i < N; ++i) p.at[i] = fmaf(-lr, u.at[i], keep * p.at[i]);
+    weights.store(p, at);
+  }
+};
 
 }  // namespace
 
@@ -118,14 +96,12 @@ void muon_momentum(const MuonMomentum& settings, const Tensor& grad_scale, const
 
 void muon_step(const MuonStep& settings, const Tensor& grad_scale, const Tensor& update,
                Tensor master, Tensor value) {
-  const int64_t n = master.numel();
-  dispatch_float(value.dtype(), [&]<typename T>() {
-    const Weights<T> w{update.data<T>(), master.data<float>(),
-                       value.raw() == master.raw() ? nullptr : value.data<T>()};
-    const float* scale = grad_scale.data<float>();
-    with_rounding<T>(settings.rounding,
-                     [&](const auto& values) { launch_step(settings, scale, w, values, n); });
-  });
+  const auto keep = static_cast<float>(1.0 - double{settings.lr} * double{settings.weight_decay});
+  with_weights(master, value, settings.rounding,
+               [&]<typename T, typename Rounding>(const Weights<T, Rounding>& weights) {
+                 const Subtraction<T, Rounding> step{settings.lr, keep, update.data<T>(), weights};
+                 launch_step("muon_step", step, grad_scale, master.numel());
+               });
 }
 
 }  // namespace tessera::cuda

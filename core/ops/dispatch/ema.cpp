@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/ops/dispatch/checks.h"
 #include "core/ops/dispatch/dispatch.h"
+#include "core/ops/dispatch/optimizer_checks.h"
 
 namespace tessera {
 namespace {
@@ -20,10 +21,9 @@ void check_average(const Tensor& weight, const Tensor& ema, const char* op) {
 void ema_step(double decay, const Tensor& grad_scale, const Tensor& weight, Tensor ema) {
   const OpRange range("ema_step");
   constexpr const char* kOp = "ema_step";
-  require_shape(grad_scale, {1}, kOp, "grad_scale");
-  require_dtype(grad_scale, DType::f32, kOp, "grad_scale");
+  require_grad_scale(grad_scale, kOp);
   check_average(weight, ema, kOp);
-  require(0.0 <= decay && decay < 1.0, "{}: decay must be in [0, 1), but is {}", kOp, decay);
+  require_decay(decay, kOp, "decay");
   const Device device = common_device(kOp, grad_scale, weight, ema);
   dispatch<cpu::ema_step, cuda::ema_step, meta::ema_step>(device, decay, grad_scale, weight, ema);
 }

@@ -142,6 +142,8 @@ TEST(AdamW, RefusesWrongArguments) {
                {"adamw_step", "exp_avg", "exp_avg_sq"});
   expect_error([&] { step(kSettings, s.exp_avg.tensor, s.grad.tensor); },
                {"adamw_step", "value", "grad"});
+  expect_error([&] { step(kSettings, s.exp_avg.tensor, s.exp_avg_sq.tensor); },
+               {"adamw_step", "exp_avg_sq", "value"});
   s.grad_scale = TestTensor({1}, DType::f64);
   expect_error([&] { step(kSettings, s.exp_avg.tensor, s.value.tensor); },
                {"adamw_step", "grad_scale", "fp32"});
