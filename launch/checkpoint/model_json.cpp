@@ -1,5 +1,7 @@
 #include "launch/checkpoint/model_json.h"
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -78,6 +80,19 @@ Json architecture_json(const ModelConfig& config) {
   JsonWriter writer;
   describe(std::as_const(resolved), writer);
   return writer.json;
+}
+
+bool is_of_heads(std::string_view key) {
+  constexpr std::string_view kKeys[] = {"head",
+                                        "num_labels",
+                                        "problem_type",
+                                        "next_sentence",
+                                        "classifier_pooling",
+                                        "embedding_pooling",
+                                        "similarity_scale",
+                                        "symmetric_loss",
+                                        "hard_negatives"};
+  return std::ranges::find(kKeys, key) != std::end(kKeys);
 }
 
 ModelConfig model_from_json(const Json& json, std::string_view owner) {

@@ -17,4 +17,9 @@ Json architecture_json(const ModelConfig& config);
 /// naming the key, if one is missing (unless it was added later), unknown, or has an invalid value.
 ModelConfig model_from_json(const Json& json, std::string_view owner = "the checkpoint's model");
 
+/// Whether a key of architecture_json() is of the heads of a text model: a run that starts with
+/// other weights (checkpoint.from) may have other ones. Whether an image has a token for its class
+/// is of the body.
+bool is_of_heads(std::string_view key);
+
 }  // namespace tessera

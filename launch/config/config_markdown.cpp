@@ -26,7 +26,8 @@ Every other key has a default. Where the default is `auto`, the value is derived
 tokenizer from the dataset, labels from the training file, a model to fine-tune from `checkpoint.from`, the micro-batch
 from the memory and the number of ranks. The start-up summary lists these values and where they come from, and so does
 `tessera config small.yaml --ranks 2`. A resumed run keeps the values of its start, even if the data or the host has
-changed; it chooses `batch.micro` again only if the old one does not divide a data rank's share.
+changed; it chooses `batch.micro` again only if the old one does not divide a data rank's share. That also holds for a
+run that is resumed with its own `config.yaml`.
 
 `--set` overrides any key and may be repeated. The value is YAML; the last value of a key wins:
 

@@ -63,19 +63,6 @@ std::optional<Checkpoint> newest_checkpoint(const std::string& run_dir) {
   return std::nullopt;
 }
 
-bool is_of_heads(std::string_view key) {
-  constexpr std::string_view kKeys[] = {"model.head",
-                                        "model.num_labels",
-                                        "model.problem_type",
-                                        "model.next_sentence",
-                                        "model.classifier_pooling",
-                                        "model.embedding_pooling",
-                                        "model.similarity_scale",
-                                        "model.symmetric_loss",
-                                        "model.hard_negatives"};
-  return std::ranges::find(kKeys, key) != std::end(kKeys);
-}
-
 /// Derives one key after the other.
 class Deriver {
  public:
@@ -153,16 +140,20 @@ class Deriver {
       const bool has_default = key.name == "data.labels" && key.value == "null";
       set(key.name, key.value, has_default ? "" : "as at the start of the run");
     }
+    // The run's config.yaml repeats what was chosen for the ranks it had.
+    if (!same_share && config().batch.micro == earlier->batch.micro) {
+      derived_.config.automatic.insert("batch.micro");
+    }
   }
 
   void take_model(const Checkpoint& checkpoint, bool heads) {
     RunConfig saved;
     saved.model = model_of(checkpoint);
     for (const NamedValue& key : config_values(saved)) {
-      const bool in_checkpoint =
-          key.name.starts_with(kModel) &&
-          checkpoint.manifest().model.contains(key.name.substr(kModel.size()));
-      if (!in_checkpoint || !wants(key.name) || (is_of_heads(key.name) && !heads)) continue;
+      if (!key.name.starts_with(kModel) || !wants(key.name)) continue;
+      const std::string name = key.name.substr(kModel.size());
+      if (!checkpoint.manifest().model.contains(name) || (is_of_heads(name) && !heads)) continue;
+      if (name == "seq_length" && saved.model.has_images()) continue;  // follows from the patches
       set(key.name, key.value, checkpoint.path().string());
     }
     const std::vector<std::string> labels = checkpoint_labels(checkpoint.manifest().extra);
@@ -405,7 +396,8 @@ DerivedConfig derive_config(const RunConfig& config, Communicator& world,
   if (world.rank() == 0) {
     try {
       derived = derive_config(config, world.size(), DeriveFor::training, report);
-      Json message = {{"keys", derived_keys(config, derived.config)}};
+      Json message = {{"keys", derived_keys(config, derived.config)},
+                      {"automatic", derived.config.automatic}};
       if (derived.tokenizer) message["tokenizer"] = derived.tokenizer->to_json();
       if (const auto& chat = derived.config.data.chat_form) message["chat"] = to_json(*chat);
       text = to_text(message);
@@ -423,6 +415,7 @@ DerivedConfig derive_config(const RunConfig& config, Communicator& world,
     const std::string source = "the first rank's configuration";
     const Json message = parse_json(text, source);
     apply_overrides(derived.config, message.at("keys").get<std::vector<std::string>>());
+    message.at("automatic").get_to(derived.config.automatic);
     with_exit_code(ExitCode::configuration, [&] { load_attention_mask(derived.config.model); });
     if (message.contains("tokenizer")) {
       derived.tokenizer = tokenizer_from_json(message.at("tokenizer"), source);

@@ -44,23 +44,27 @@ void check_same_labels(const RunConfig& config, const Checkpoint& checkpoint) {
       quote(*config.data.labels), config.run.dir);
 }
 
-/// Requires the run's model, except for these keys and for what matters only in training.
+/// Requires the run's model, except for keys that may differ and for what matters only in training.
 void check_model(const Checkpoint& checkpoint, const RunConfig& config,
-                 std::vector<const char*> may_differ, const std::string& advice) {
-  Json saved = saved_architecture(checkpoint), run = architecture_json(config.model);
-  may_differ.push_back("lora_dropout");
-  for (const char* key : may_differ) {
-    saved.erase(key);
-    run.erase(key);
-  }
-  check_same_model(saved, run, checkpoint.path().string(), advice);
+                 const std::function<bool(std::string_view key)>& may_differ,
+                 const std::string& advice) {
+  const auto compared = [&](const Json& model) {
+    Json kept = Json::object();
+    for (const auto& [key, value] : model.items()) {
+      if (key != "lora_dropout" && !may_differ(key)) kept[key] = value;
+    }
+    return kept;
+  };
+  check_same_model(compared(saved_architecture(checkpoint)),
+                   compared(architecture_json(config.model)), checkpoint.path().string(), advice);
 }
 
 Checkpoint open_of_same_model(const RunConfig& config, const fs::path& path) {
   Checkpoint checkpoint = Checkpoint::open(path);
   with_exit_code(ExitCode::configuration, [&] {
-    check_model(checkpoint, config, {},
-                "use the checkpoint's values, or start this model in another run.dir");
+    check_model(
+        checkpoint, config, [](std::string_view) { return false; },
+        "use the checkpoint's values, or start this model in another run.dir");
     check_same_labels(config, checkpoint);
   });
   return checkpoint;
@@ -71,22 +75,23 @@ bool takes_any_length(const ModelConfig& model) {
   return model.positions != Positions::learned && !model.has_images() && !model.attention_mask_file;
 }
 
-/// For fine-tuning: requires the same model except for its heads and, if its weights allow it, the
-/// length of its texts.
+/// For fine-tuning: requires the same model except for its heads, the frequencies of rotary
+/// positions and, if its weights allow it, the length of its texts. Adapters may be added.
 Checkpoint open_of_same_body(const RunConfig& config, const fs::path& path) {
   Checkpoint checkpoint = Checkpoint::open(path);
-  std::vector<const char*> may_differ = {"head", "num_labels", "problem_type", "next_sentence"};
-  if (saved_architecture(checkpoint).at("lora_rank") == 0) {  // adapters are added to such a model
-    may_differ.insert(may_differ.end(), {"lora_rank", "lora_alpha", "lora_targets"});
-  }
-  if (takes_any_length(config.model)) {
-    may_differ.insert(may_differ.end(), {"seq_length", "source_length"});
-  }
-  check_model(
-      checkpoint, config, std::move(may_differ),
-      "checkpoint.from needs the same model, except for its heads and, without learned positions, "
-      "its seq_length: use the checkpoint's values, which are in its run's config.yaml, or another "
-      "checkpoint");
+  const bool has_adapters = saved_architecture(checkpoint).at("lora_rank") != 0;
+  const bool any_length = takes_any_length(config.model);
+  const bool has_images = config.model.has_images();
+  const auto may_differ = [&](std::string_view key) {
+    if (key.starts_with("lora_")) return !has_adapters;
+    if (key == "seq_length" || key == "source_length") return any_length;
+    if (key == "classifier_pooling") return !has_images;
+    return key.starts_with("rotary_") || is_of_heads(key);
+  };
+  check_model(checkpoint, config, may_differ,
+              "checkpoint.from needs the same model, except for its heads, rotary_base and "
+              "rotary_scaling and, without learned positions, its seq_length: use the checkpoint's "
+              "values, which are in its run's config.yaml, or another checkpoint");
   return checkpoint;
 }
 

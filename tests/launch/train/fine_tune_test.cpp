@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -339,6 +340,32 @@ TEST_F(FineTune, LengthMayDifferUnlessPositionsAreLearned) {
       EXPECT_EQ(trainer.result().padded_tokens, run.batch.global * run.model.seq_length);
     });
   }
+}
+
+TEST_F(FineTune, HeadsAndRotaryFrequenciesMayDiffer) {
+  train_and_save(config(SmallKind::bert_pairs, "bert"));
+  train_and_save(config(SmallKind::qwen3, "qwen3"));
+  const RunConfig embeddings = config(SmallKind::embeddings, "embeddings", "bert");
+  ASSERT_TRUE(embeddings.model.hard_negatives && embeddings.model.symmetric_loss);
+  RunConfig classifier = config(SmallKind::classifier, "classifier", "bert");
+  classifier.model.classifier_pooling = Pooling::mean;
+  RunConfig longer = config(SmallKind::qwen3, "longer", "qwen3");
+  longer.model.rotary.scaling = RotaryScaling::linear;
+  longer.model.rotary.factor *= 2.0;
+  longer.model.rotary.base *= 10.0;
+  for (const RunConfig& run : {embeddings, classifier, longer}) {
+    start(run, 2, [&](Trainer& trainer, const std::string& sentence) {
+      EXPECT_EQ(sentence.find("started with the weights of"), 0u) << sentence;
+      trainer.step();
+      EXPECT_TRUE(std::isfinite(trainer.result().loss()));
+    });
+  }
+  // A class token is of the body.
+  train_and_save(config(SmallKind::images, "images"));
+  RunConfig images = config(SmallKind::images, "mean", "images");
+  images.model.classifier_pooling = Pooling::mean;
+  images.model.seq_length = images.model.image_tokens();
+  expect_refused(images, {"model.classifier_pooling is \"cls\" in the checkpoint and \"mean\""});
 }
 
 TEST_F(FineTune, ReinitializesHeadForDifferentLabels) {

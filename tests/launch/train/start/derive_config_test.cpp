@@ -296,6 +296,15 @@ TEST_F(DeriveConfig, ResumedRunKeepsItsValues) {
   EXPECT_EQ(resumed.config.batch.micro, 8);
   // 16 sequences on 4 data ranks have no micro-batch of 8.
   EXPECT_TRUE(derive(load(least("data")), 4).config.automatic.contains("batch.micro"));
+  // The run's config.yaml gives the 8, and the user another one.
+  run_thread_ranks(4, [&](Communicator& world) {
+    const RunConfig given = load(least("data"), {"batch.micro=8"});
+    EXPECT_TRUE(derive_config(given, world, ignore).config.automatic.contains("batch.micro"));
+  });
+  EXPECT_FALSE(
+      derive(load(least("data"), {"batch.micro=8"}), 2).config.automatic.contains("batch.micro"));
+  EXPECT_FALSE(
+      derive(load(least("data"), {"batch.micro=16"}), 4).config.automatic.contains("batch.micro"));
 }
 
 TEST_F(DeriveConfig, IsTheSameOnAllRanks) {
