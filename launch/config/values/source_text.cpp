@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "launch/support/text/utf8.h"
 
 namespace tessera {
 namespace {
@@ -60,7 +61,7 @@ SourceText read_config_file(const std::filesystem::path& path) {
   text.resize(static_cast<size_t>(file.gcount()));
 
   // Positions do not count a byte order mark.
-  if (text.compare(0, 3, "\xef\xbb\xbf") == 0) text.erase(0, 3);
+  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
   SourceText source{name, std::move(text)};
   check_config_text(source);
   return source;

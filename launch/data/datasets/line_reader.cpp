@@ -3,13 +3,9 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "launch/support/text/utf8.h"
 
 namespace tessera {
-namespace {
-
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-
-}  // namespace
 
 LineReader::LineReader(const MappedFile& file, EmptyLines empty)
     : path_(file.path()), empty_(empty), rest_(file.text()) {

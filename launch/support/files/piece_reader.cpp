@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "launch/support/text/utf8.h"
 
 namespace tessera {
 namespace {
@@ -31,6 +32,16 @@ std::string_view foreign_compression(std::string_view start) {
   return bzip2 ? "bzip2" : "";
 }
 
+/// What a file is that begins with the first bytes of another format; empty for anything else.
+std::string_view not_utf8(std::string_view start) {
+  if (start.starts_with("PAR1"))
+    return "Parquet, not text: give it a name in .parquet, or add --format parquet";
+  if (start.starts_with("\xFF\xFE") || start.starts_with("\xFE\xFF")) {
+    return "UTF-16: convert it to UTF-8, as with iconv -f UTF-16 -t UTF-8";
+  }
+  return "";
+}
+
 }  // namespace
 
 PieceReader::PieceReader(std::string path, std::stop_token stop)
@@ -42,7 +53,18 @@ PieceReader::PieceReader(std::string path, std::stop_token stop)
 }
 
 std::string_view PieceReader::next() {
-  if (!started_) start();
+  if (started_) return following();
+  start();
+  std::string_view first = following();
+  if (const std::string_view format = not_utf8(first); !format.empty()) {
+    fail("{}: is {}", path_, format);
+  }
+  if (!first.starts_with(kByteOrderMark)) return first;
+  first.remove_prefix(kByteOrderMark.size());
+  return first.empty() ? following() : first;
+}
+
+std::string_view PieceReader::following() {
   if (decompressor_ != nullptr) return decompressed();
   if (unread_.empty()) unread_ = {raw_.data(), read_some(0)};
   return std::exchange(unread_, {});

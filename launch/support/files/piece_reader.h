@@ -20,7 +20,8 @@ inline constexpr size_t kPieceBytes = size_t{1} << 20;
 inline constexpr std::string_view kStdin = "-";
 
 /// Reads a file, a pipe or "-" once, sequentially. Decompresses gzip and zstd, detected by their
-/// first bytes. A file that expands a millionfold costs time, but no memory.
+/// first bytes, and leaves out a byte order mark of UTF-8. Refuses UTF-16 and Parquet. A file that
+/// expands a millionfold costs time, but no memory.
 class PieceReader {
  public:
   /// Throws, naming the file and the reason, if it cannot be opened. `stop` ends waits for a pipe,
@@ -37,6 +38,7 @@ class PieceReader {
 
  private:
   void start();
+  std::string_view following();
   std::string_view decompressed();
   /// Reads into raw_ from `filled` on, up to its capacity. Returns 0 at the end.
   size_t read_some(size_t filled);

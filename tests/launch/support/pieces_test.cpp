@@ -149,6 +149,26 @@ TEST(FilePieces, RejectsOtherCompressions) {
   EXPECT_EQ(read_all(folder / "file"), "BZh");
 }
 
+TEST(FilePieces, RefusesOtherEncodingsAndLeavesOutTheByteOrderMark) {
+  const TestFolder folder;
+  const std::string mark = "\xEF\xBB\xBF";
+  const auto read = [&](const std::string& text) {
+    write_file(folder / "file", text);
+    return read_all(folder / "file");
+  };
+  for (const auto& [start, name] :
+       {std::pair{"\xFF\xFE", "UTF-16"}, {"\xFE\xFF", "UTF-16"}, {"PAR1", "Parquet"}}) {
+    for (const std::string& text : {std::string(start), gzipped(std::string(start) + "...")}) {
+      EXPECT_TRUE(names_all(error_of([&] { read(text); }), {folder / "file", name}));
+    }
+  }
+  EXPECT_EQ(read("\xFE"), "\xFE");
+  for (const std::string& text : {mark + "a" + mark, gzipped(mark + "a" + mark)}) {
+    EXPECT_EQ(read(text), "a" + mark);
+  }
+  EXPECT_EQ(read(mark), "");
+}
+
 TEST(PieceReader, ReportsPosition) {
   const TestFolder folder;
   const std::string bytes =
