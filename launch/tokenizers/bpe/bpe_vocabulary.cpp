@@ -211,12 +211,17 @@ void BpeVocabulary::find_characters(const Ids& ids) {
   for (size_t byte = 0; byte < byte_tokens_.size(); ++byte) {
     byte_of_.emplace(byte_tokens_[byte], static_cast<char>(byte));
   }
+  // An added token is also one of the model if merges have it.
+  std::vector<bool> in_merges = is_word_;
+  for (const BpeMerge& merge : merges_) {
+    in_merges[static_cast<size_t>(merge.left)] = in_merges[static_cast<size_t>(merge.right)] = true;
+  }
   for (const auto& [text, token] : ids) {
     if (byte_of_.count(token) > 0) continue;
     if (is_special(token)) continue;
+    if (is_in(bpe_.added, token) && !in_merges[static_cast<size_t>(token)]) continue;
     if (last_character_start(text) == 0) characters_.emplace(text, token);
-    const bool only_added = is_in(bpe_.added, token) && !is_word_[static_cast<size_t>(token)];
-    if (!only_added) bytes_[static_cast<size_t>(token)] = text;
+    bytes_[static_cast<size_t>(token)] = text;
   }
   // Vocabularies made from SentencePiece's have merges that make "</s>" from ordinary text.
   merges_.erase(std::remove_if(merges_.begin(), merges_.end(),

@@ -204,6 +204,19 @@ TEST(Bpe, SpecialTokenMayAbsorbPrecedingSpace) {
   EXPECT_EQ(tokenizer.encode_with_special(" a<mask>."), expected);
 }
 
+TEST(Bpe, AddedTokenIsNoCharacterOfTheModel) {
+  BpeDescription bpe;
+  bpe.characters = true;
+  for (int byte = 0; byte < 256; ++byte) bpe.tokens.push_back(fmt::format("<0x{:02X}>", byte));
+  bpe.tokens.insert(bpe.tokens.end(), {"é", "ä", "ää"});
+  bpe.merges = {"ä ä"};
+  bpe.added = bpe.single_word = {256, 257};
+  const BpeTokenizer tokenizer{BpeVocabulary(bpe)};
+  EXPECT_EQ(tokenizer.encode("é xé"), (Tokens{256, ' ', 'x', 0xC3, 0xA9}));
+  EXPECT_EQ(tokenizer.encode("ä xä xää"), (Tokens{257, ' ', 'x', 257, ' ', 'x', 258}))
+      << "which merges have, so that it is one of the model, too";
+}
+
 TEST(Bpe, MarksTokensThatContinueWords) {
   const BpeTokenizer tokenizer = small_bpe_tokenizer({"Ġ a", "a b"});
   const std::vector<bool> continues = tokenizer.continues_word();
