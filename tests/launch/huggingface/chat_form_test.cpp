@@ -78,12 +78,19 @@ bool has_jinja() {
   }
 }
 
-ChatForm form_of(const std::string& jinja) {
+ChatForm form_of(const std::string& jinja, std::vector<std::string>& notes) {
   return derive_chat_form(
       [&](const std::vector<ChatProbe>& probes) {
         return render_chats(jinja, kTokens, probes).chats;
       },
-      kNames);
+      kNames, notes);
+}
+
+ChatForm form_of(const std::string& jinja) {
+  std::vector<std::string> notes;
+  ChatForm form = form_of(jinja, notes);
+  EXPECT_THAT(notes, testing::IsEmpty());
+  return form;
 }
 
 TEST(ChatForm, DescribesTheTemplatesOfPublishedModels) {
@@ -122,11 +129,13 @@ TEST(ChatForm, DescribesTheTemplatesOfPublishedModels) {
   EXPECT_EQ(gemma.trims, (std::array{false, true, true}));
 
   for (const ChatForm* own : {&chatml_form(), &plain_form()}) {
+    std::vector<std::string> notes;
     ChatForm derived = derive_chat_form(
         [&](const std::vector<ChatProbe>& probes) {
           return render_chats(own->jinja, kTokens, probes).chats;
         },
-        {"<|im_start|>", "<|im_end|>", "</s>"});
+        {"<|im_start|>", "<|im_end|>", "</s>"}, notes);
+    EXPECT_THAT(notes, testing::IsEmpty());
     EXPECT_EQ(derived.at_start, own->at_start) << own->name;
     EXPECT_EQ(derived.after, own->after) << own->name;
     EXPECT_EQ(derived.reply_end, own == &plain_form() ? "</s>" : own->reply_end);
@@ -198,6 +207,22 @@ TEST(ChatForm, PlacesSpecialTokensAndReplies) {
   expect_error([&] { chosen_chat_form(ChatFormat::automatic, form, tokenizer); },
                {"data.chat_template is auto, but it is too clever", "choose chatml or plain"});
   EXPECT_EQ(chosen_chat_form(ChatFormat::plain, form, tokenizer)->name, "plain");
+}
+
+// As in DeepSeek's models that reason.
+TEST(ChatForm, NotesTemplatesThatChangeThoughts) {
+  if (!has_jinja()) GTEST_SKIP() << "python3 has no jinja2";
+  std::vector<std::string> notes;
+  const ChatForm form = form_of(
+      "{% for m in messages %}{% set text = m['content'] %}"
+      "{% if m['role'] == 'assistant' and '</think>' in text %}"
+      "{% set text = text.split('</think>')[-1] %}{% endif %}"
+      "{{ m['role'] + ':' + text + eos_token }}{% endfor %}"
+      "{% if add_generation_prompt %}{{ 'assistant:' }}{% endif %}",
+      notes);
+  EXPECT_EQ(form.after[kUser][kAssistant], "</s>assistant:");
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_THAT(notes[0], HasSubstr("changes messages with thoughts, <think>...</think>"));
 }
 
 class ImportedChat : public HuggingFaceFolder {

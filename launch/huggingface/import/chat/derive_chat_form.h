@@ -30,7 +30,9 @@ using RenderChats = std::function<std::vector<RenderedChat>(const std::vector<Ch
 /// a system message elsewhere than first has no system messages. Throws, saying why, if what
 /// surrounds a message of the user or a reply depends on anything but the message before it, if a
 /// reply does not end with a special token, or if texts are changed other than by leaving out the
-/// white space around them. Calls `render` once.
-ChatForm derive_chat_form(const RenderChats& render, const std::vector<std::string>& token_names);
+/// white space around them. `notes` get what the form leaves out: a template that rewrites
+/// thoughts, <think>...</think>, as many leave them out of replies. Calls `render` once.
+ChatForm derive_chat_form(const RenderChats& render, const std::vector<std::string>& token_names,
+                          std::vector<std::string>& notes);
 
 }  // namespace tessera

@@ -92,7 +92,7 @@ std::optional<ChatForm> import_chat_form(const fs::path& folder, const Tokenizer
       return std::move(rendered.chats);
     };
     const std::optional<ChatForm> own = own_form(*jinja, tokens, tokenizer);
-    form = own ? *own : derive_chat_form(render, names);
+    form = own ? *own : derive_chat_form(render, names, notes);
     (void)ChatTemplate(std::make_shared<const ChatForm>(form), tokenizer);
   } catch (const Error& error) {
     form = ChatForm{"imported"};
