@@ -31,6 +31,11 @@ std::vector<int32_t> Tokenizer::encode_with_special(std::string_view text) const
   return encode(text);
 }
 
+std::vector<int32_t> Tokenizer::encode_part(std::string_view text,
+                                            const TextNeighbors& /*neighbors*/) const {
+  return encode(text);
+}
+
 size_t Tokenizer::settled_bytes(std::span<const int32_t> tokens) const {
   return decode(tokens).size();
 }

@@ -14,6 +14,13 @@
 
 namespace tessera {
 
+/// What stands beside a part of a text; nothing at the start and at the end of the text.
+struct TextNeighbors {
+  bool follows_text = false;                     ///< whether other text precedes the part
+  std::optional<int32_t> before = std::nullopt;  ///< the added token that does
+  std::optional<int32_t> after = std::nullopt;   ///< the added token that follows
+};
+
 /// Converts text to tokens and back. Stateless and thread-safe.
 class Tokenizer {
  public:
@@ -31,6 +38,12 @@ class Tokenizer {
 
   /// Like encode(), but special tokens in the text encode to themselves. Not for untrusted text.
   virtual std::vector<int32_t> encode_with_special(std::string_view text) const;
+
+  /// Encodes a part of a text as encode() does, with what its neighbors change:
+  /// encode_with_special() of the text has the same tokens between two added tokens, except that
+  /// special tokens in the part are ordinary text. Kinds without such rules encode the part alone.
+  virtual std::vector<int32_t> encode_part(std::string_view text,
+                                           const TextNeighbors& neighbors) const;
 
   /// Finds where to cut long text: returns the largest n ≤ text.size() such that, whatever follows
   /// `text`, encoding the first n bytes and the rest separately gives the same tokens as encoding

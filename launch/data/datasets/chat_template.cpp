@@ -34,9 +34,10 @@ int32_t end_of_document(const Tokenizer& tokenizer) {
   return *end;
 }
 
-/// Whether the tokenizer puts a space before a text, so that a space at its start would be another.
+/// Whether the tokenizer puts a space even before a text that follows another, so that a space at
+/// its start would be one more.
 bool adds_space(const Tokenizer& tokenizer) {
-  const std::vector<int32_t> tokens = tokenizer.encode("a");
+  const std::vector<int32_t> tokens = tokenizer.encode_part("a", {.follows_text = true});
   return !tokens.empty() && tokenizer.token_text(tokens.front()).starts_with(kSpaceMark);
 }
 
@@ -102,30 +103,36 @@ class ChatTemplate::Writer {
   }
 
   void add_special(int32_t token, bool is_learned) {
-    finish_context();
+    finish_context(token);
     out_.tokens.push_back(token);
     out_.is_learned.push_back(is_learned);
+    beside_ = {.before = token};
   }
 
-  void add_reply(std::string_view text, const std::string& name, bool is_learned) {
+  /// `end`: the token that follows.
+  void add_reply(std::string_view text, const std::string& name, bool is_learned,
+                 std::optional<int32_t> end) {
     finish_context();
     require(!out_.tokens.empty(), "{}: {} has no tokens, but the first token needs one before it",
             where_, name_);
     const size_t before = out_.tokens.size();
-    append(text, name, is_learned);
+    append(text, name, is_learned, end);
     require(out_.tokens.size() > before, "{}: {} has no tokens", where_, name);
   }
 
-  void finish_context() {
-    if (!context_.empty()) append(context_, name_, /*is_learned=*/false);
+  /// `end`: the token that follows.
+  void finish_context(std::optional<int32_t> end = std::nullopt) {
+    if (!context_.empty()) append(context_, name_, /*is_learned=*/false, end);
     context_.clear();
   }
 
  private:
-  void append(std::string_view text, const std::string& name, bool is_learned) {
+  void append(std::string_view text, const std::string& name, bool is_learned,
+              std::optional<int32_t> end) {
+    beside_.after = end;
     std::vector<int32_t> tokens;
     try {
-      tokens = tokenizer_.encode(text);
+      tokens = tokenizer_.encode_part(text, chat_.form_ ? beside_ : TextNeighbors{});
     } catch (const Error& error) {
       fail("{}, {}: {}", where_, name, error.what());
     }
@@ -137,6 +144,7 @@ class ChatTemplate::Writer {
     }
     out_.tokens.insert(out_.tokens.end(), tokens.begin(), tokens.end());
     out_.is_learned.resize(out_.tokens.size(), is_learned);
+    if (!tokens.empty()) beside_ = {.follows_text = true};
   }
 
   const ChatTemplate& chat_;
@@ -144,6 +152,7 @@ class ChatTemplate::Writer {
   std::string_view where_;
   ChatTokens& out_;
   std::string context_, name_;
+  TextNeighbors beside_;  // of the next text
 };
 
 ChatTemplate ChatTemplate::without_roles(const Tokenizer& tokenizer) {
@@ -250,7 +259,8 @@ std::optional<Role> ChatTemplate::write(std::span<const Message> messages, size_
     begin(previous, role, name, writer);
     if (role == Role::assistant) {
       const bool is_learned = i >= given;
-      writer.add_reply(reply_begin_ + std::string(text) + reply_tail_, name, is_learned);
+      writer.add_reply(reply_begin_ + std::string(text) + reply_tail_, name, is_learned,
+                       reply_end_);
       writer.add_special(reply_end_, is_learned);
     } else {
       writer.add_context(text, name);
@@ -270,11 +280,26 @@ void ChatTemplate::encode(std::span<const Message> messages, std::string_view wh
 
 std::vector<int32_t> ChatTemplate::prompt(std::span<const Message> messages,
                                           std::string_view where) const {
+  ChatTokens out;
+  Writer writer(*this, where, out);
+  write_prompt(messages, writer);
+  return std::move(out.tokens);
+}
+
+ChatTokens ChatTemplate::continued_prompt(std::span<const Message> messages,
+                                          std::string_view continuation,
+                                          std::string_view where) const {
+  ChatTokens out;
+  Writer writer(*this, where, out);
+  write_prompt(messages, writer);
+  writer.add_reply(continuation, "the continuation", /*is_learned=*/true, std::nullopt);
+  return out;
+}
+
+void ChatTemplate::write_prompt(std::span<const Message> messages, Writer& writer) const {
   constexpr Role kReplies = Role::assistant;
   const bool is_begun = !messages.empty() && messages.back().role == kReplies;
   const auto before = messages.first(messages.size() - (is_begun ? 1 : 0));
-  ChatTokens out;
-  Writer writer(*this, where, out);
   const std::optional<Role> last = write(before, before.size(), writer);
   const std::string name = name_of(before.size(), kReplies);
   begin(last, kReplies, name, writer);
@@ -282,9 +307,8 @@ std::vector<int32_t> ChatTemplate::prompt(std::span<const Message> messages,
   if (is_begun) {
     const std::string_view text = messages.back().text;
     writer.add_reply(reply_begin_ + std::string(trims_[index_of(kReplies)] ? trimmed(text) : text),
-                     name, /*is_learned=*/false);
+                     name, /*is_learned=*/false, std::nullopt);
   }
-  return std::move(out.tokens);
 }
 
 }  // namespace tessera

@@ -39,13 +39,14 @@ std::shared_ptr<const ChatForm> chosen_chat_form(ChatFormat choice,
                                                  std::shared_ptr<const ChatForm> of_model,
                                                  const Tokenizer& tokenizer);
 
-/// Encodes conversations of a form. The text of a reply, which is what the assistant says, is
-/// tokenized alone, so that no token has a part of it and a part of what precedes. Other text
-/// between special tokens is tokenized as a whole. Special tokens within a message are ordinary
-/// text; a tokenizer that reads them there all the same is an error.
+/// Encodes conversations of a form. Text between special tokens is tokenized as a part of the
+/// conversation (Tokenizer::encode_part()). The text of a reply, which is what the assistant says,
+/// is a part of its own, so that no token has some of it and some of what precedes. Special tokens
+/// within a message are ordinary text; a tokenizer that reads them there all the same is an error.
 class ChatTemplate {
  public:
-  /// Nothing surrounds a prompt, which the user says, and its completion, which the assistant says:
+  /// Nothing surrounds a prompt, which the user says, and its completion, which the assistant says;
+  /// each is tokenized alone:
   ///
   ///     PROMPT COMPLETION end-of-document
   ///
@@ -73,6 +74,11 @@ class ChatTemplate {
   /// the assistant, it is the beginning of the reply. Throws as encode() does.
   std::vector<int32_t> prompt(std::span<const Message> messages, std::string_view where) const;
 
+  /// Returns the tokens of prompt() and of a text that continues it, which are the learned ones.
+  /// Throws also if either has none.
+  ChatTokens continued_prompt(std::span<const Message> messages, std::string_view continuation,
+                              std::string_view where) const;
+
  private:
   class Writer;
 
@@ -92,6 +98,9 @@ class ChatTemplate {
              Writer& writer) const;
   /// Returns the role of the last message.
   std::optional<Role> write(std::span<const Message> messages, size_t given, Writer& writer) const;
+
+  /// Writes what prompt() returns.
+  void write_prompt(std::span<const Message> messages, Writer& writer) const;
 
   /// For errors: "the completion", "message 3".
   std::string name_of(size_t message, Role role) const;

@@ -90,14 +90,11 @@ void LikelihoodDataset::add_continuation(const Json& line, const Tokenizer& toke
   }
   std::vector<Message> messages;
   add_messages(*context, where, " of the context", messages);
-  std::vector<int32_t> tokens = chat().prompt(messages, where);
-  require(!tokens.empty(), "{}: the context has no tokens", where);
-  const std::vector<int32_t> own =
-      encode_text(tokenizer, scored_field(line, "continuation", where), here);
-  require(!own.empty(), "{} has no tokens", here);
-  const int64_t space = trailing_space(tokenizer, tokens);
-  tokens.insert(tokens.end(), own.begin(), own.end());
-  add(tokens, space + std::ssize(own), model, here);
+  const std::string continuation = scored_field(line, "continuation", where);
+  const ChatTokens text = chat().continued_prompt(messages, continuation, where);
+  const int64_t own = std::ranges::count(text.is_learned, true);
+  const std::vector<int32_t> prompt(text.tokens.begin(), text.tokens.end() - own);
+  add(text.tokens, trailing_space(tokenizer, prompt) + own, model, here);
 }
 
 void LikelihoodDataset::add_windows(const std::string& text, const Tokenizer& tokenizer,

@@ -21,19 +21,16 @@ class BpeTokenizer::Encoding {
   Encoding(const BpeTokenizer& tokenizer, std::vector<int32_t>& tokens)
       : tokenizer_(tokenizer), bpe_(tokenizer.vocabulary_.description()), tokens_(tokens) {}
 
-  /// Appends the tokens of `text`, whose bytes must live as long as this object. `at_start`:
-  /// whether nothing precedes it.
-  void add_text(std::string_view text, bool special, bool at_start) {
-    const std::string_view normal = normalized(text);
-    const AddedTokens& added = tokenizer_.after_normalizing_;
-    if (!added.may_find(special)) {
-      add_words(normal, at_start);
-      return;
-    }
-    added.split(
-        normal, special,
-        [&](std::string_view part) { add_words(part, at_start && part.data() == normal.data()); },
-        [&](int32_t token) { tokens_.push_back(token); });
+  /// Appends the tokens of `text`, whose bytes must live as long as this object.
+  void add_text(std::string_view text, bool special, const TextNeighbors& neighbors) {
+    add_parts(tokenizer_.before_normalizing_, text, special, neighbors,
+              [&](std::string_view part, const TextNeighbors& beside_part) {
+                add_parts(tokenizer_.after_normalizing_, normalized(part, beside_part), special,
+                          beside_part,
+                          [&](std::string_view words, const TextNeighbors& beside_words) {
+                            add_words(words, beside_words);
+                          });
+              });
   }
 
  private:
@@ -42,30 +39,56 @@ class BpeTokenizer::Encoding {
     size_t count = 0;
   };
 
-  std::string_view normalized(std::string_view text) {
-    if (bpe_.normalizer.empty()) return text;
-    if (!bpe_.characters && is_composed(text)) return text;
-    return made_.emplace_back(normalize(text, bpe_.normalizer));
+  /// Appends the tokens of `added` in a text, and calls `on_part` with what is between them and its
+  /// neighbors.
+  template <typename OnPart>
+  void add_parts(const AddedTokens& added, std::string_view text, bool special,
+                 const TextNeighbors& neighbors, OnPart&& on_part) {
+    text = added.between(neighbors.before, text, neighbors.after);
+    if (text.empty()) return;
+    if (!added.may_find(special)) return on_part(text, neighbors);
+    added.split(
+        text, special,
+        [&](std::string_view part) {
+          TextNeighbors beside = neighbors;
+          if (part.data() != text.data()) beside = {.before = tokens_.back()};
+          if (part.end() != text.end()) beside.after.reset();  // split() knows the next one
+          on_part(part, beside);
+        },
+        [&](int32_t token) { tokens_.push_back(token); });
   }
 
-  void add_words(std::string_view text, bool at_start) {
+  std::string_view normalized(std::string_view text, const TextNeighbors& neighbors) {
+    if (bpe_.normalizer.empty()) return text;
+    if (!bpe_.characters && is_composed(text)) return text;
+    std::vector<Normalization> steps = bpe_.normalizer;
+    // A token that is found in normalized text does not divide what is normalized.
+    const bool continues =
+        neighbors.follows_text ||
+        (neighbors.before && std::ranges::binary_search(bpe_.normalized, *neighbors.before));
+    if (continues) std::erase(steps, Normalization::prepend);
+    return made_.emplace_back(normalize(text, steps));
+  }
+
+  void add_words(std::string_view text, const TextNeighbors& neighbors) {
     const auto on_word = [this](std::string_view word) { add(word); };
     if (bpe_.characters) {
-      tokenizer_.for_each_character_word(marked(text, at_start), on_word);
+      tokenizer_.for_each_character_word(marked(text, neighbors), on_word);
       return;
     }
-    if (bpe_.add_prefix_space && !text.empty() && text.front() != ' ') {
+    if (bpe_.add_prefix_space && !neighbors.follows_text && text.front() != ' ') {
       text = made_.emplace_back(" ").append(text);
     }
     for_each_word(bpe_.words, text, on_word);
   }
 
   /// Replaces and adds marks as "Metaspace" does.
-  std::string_view marked(std::string_view text, bool at_start) {
+  std::string_view marked(std::string_view text, const TextNeighbors& neighbors) {
     if (!bpe_.metaspace) return text;
     std::string& made = made_.emplace_back(normalize(text, {Normalization::replace}));
     const bool gets_mark =
-        *bpe_.metaspace == PrefixMark::always || (*bpe_.metaspace == PrefixMark::first && at_start);
+        !neighbors.follows_text && (*bpe_.metaspace == PrefixMark::always ||
+                                    (*bpe_.metaspace == PrefixMark::first && !neighbors.before));
     if (gets_mark && made.rfind(kSpaceMark, 0) != 0) made.insert(0, kSpaceMark);
     return made;
   }
@@ -152,30 +175,28 @@ void BpeTokenizer::for_each_character_word(std::string_view text, OnWord&& on_wo
   if (begin < text.size()) on_word(text.substr(begin));
 }
 
-std::vector<int32_t> BpeTokenizer::encode(std::string_view text, bool special) const {
+std::vector<int32_t> BpeTokenizer::encode(std::string_view text, bool special,
+                                          const TextNeighbors& neighbors) const {
   std::string valid;
   const BpeDescription& bpe = vocabulary_.description();
   if (bpe.characters && count_invalid_utf8(text) > 0) text = valid = replace_invalid_utf8(text);
   std::vector<int32_t> tokens;
   tokens.reserve(text.size() / 4);
-  Encoding encoding(*this, tokens);
-  if (!before_normalizing_.may_find(special)) {
-    if (!text.empty()) encoding.add_text(text, special, true);
-    return tokens;
-  }
-  before_normalizing_.split(
-      text, special,
-      [&](std::string_view part) { encoding.add_text(part, special, part.data() == text.data()); },
-      [&](int32_t token) { tokens.push_back(token); });
+  Encoding(*this, tokens).add_text(text, special, neighbors);
   return tokens;
 }
 
 std::vector<int32_t> BpeTokenizer::encode(std::string_view text) const {
-  return encode(text, false);
+  return encode(text, /*special=*/false, {});
 }
 
 std::vector<int32_t> BpeTokenizer::encode_with_special(std::string_view text) const {
-  return encode(text, true);
+  return encode(text, /*special=*/true, {});
+}
+
+std::vector<int32_t> BpeTokenizer::encode_part(std::string_view text,
+                                               const TextNeighbors& neighbors) const {
+  return encode(text, /*special=*/false, neighbors);
 }
 
 int64_t BpeTokenizer::count_invalid(std::string_view text) const {

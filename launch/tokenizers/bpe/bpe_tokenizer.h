@@ -22,6 +22,8 @@ class BpeTokenizer final : public Tokenizer {
   int64_t vocab_size() const override { return static_cast<int64_t>(vocabulary_.size()); }
   std::vector<int32_t> encode(std::string_view text) const override;
   std::vector<int32_t> encode_with_special(std::string_view text) const override;
+  std::vector<int32_t> encode_part(std::string_view text,
+                                   const TextNeighbors& neighbors) const override;
   size_t last_cut(std::string_view text) const override;
   size_t forced_cut(std::string_view text) const override;
   int64_t count_invalid(std::string_view text) const override;
@@ -50,7 +52,8 @@ class BpeTokenizer final : public Tokenizer {
 
   class Encoding;
 
-  std::vector<int32_t> encode(std::string_view text, bool special) const;
+  std::vector<int32_t> encode(std::string_view text, bool special,
+                              const TextNeighbors& neighbors) const;
   /// Calls `on_word(std::string_view)` with each word of normalized text of characters.
   template <typename OnWord>
   void for_each_character_word(std::string_view text, OnWord&& on_word) const;

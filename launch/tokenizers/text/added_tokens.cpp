@@ -113,6 +113,16 @@ void AddedTokens::split(std::string_view text, bool special,
   if (done < text.size()) on_text(text.substr(done));
 }
 
+std::string_view AddedTokens::between(std::optional<int32_t> before, std::string_view text,
+                                      std::optional<int32_t> after) const {
+  if (!before && !after) return text;
+  for (const AddedToken& token : tokens_) {
+    if (token.strip_right && token.id == before) text = without_leading_space(text);
+    if (token.strip_left && token.id == after) text = without_trailing_space(text);
+  }
+  return text;
+}
+
 bool AddedTokens::may_cut(char last, char first) const {
   if (!finds_plain_) return true;
   return !inside_.test(pair_of(last, first)) && !ends_.test(byte_of(last)) &&

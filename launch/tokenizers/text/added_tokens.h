@@ -4,6 +4,7 @@
 #include <bitset>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,10 @@ class AddedTokens {
   void split(std::string_view text, bool special,
              const std::function<void(std::string_view)>& on_text,
              const std::function<void(int32_t)>& on_token) const;
+
+  /// Returns the text between two tokens without the white space that they absorb.
+  std::string_view between(std::optional<int32_t> before, std::string_view text,
+                           std::optional<int32_t> after) const;
 
   /// Returns whether split() without `special` finds the same in the two parts of a text as in the
   /// whole, if the first part ends in `last` and the second starts with `first`, a space or another

@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <functional>
 
 #include "launch/checkpoint/checkpoint_chat.h"
 #include "launch/data/datasets/chat_template.h"
@@ -223,6 +225,124 @@ TEST(ChatForm, NotesTemplatesThatChangeThoughts) {
   EXPECT_EQ(form.after[kUser][kAssistant], "</s>assistant:");
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_THAT(notes[0], HasSubstr("changes messages with thoughts, <think>...</think>"));
+}
+
+/// BPE of characters with a token for "▁", special tokens, and no merges.
+BpeDescription characters_bpe() {
+  BpeDescription bpe;
+  bpe.characters = true;
+  for (int byte = 0; byte < 256; ++byte) bpe.tokens.push_back(fmt::format("<0x{:02X}>", byte));
+  bpe.tokens.insert(bpe.tokens.end(), {"▁", "</s>", "<|user|>", "<|bot|>"});
+  bpe.special = {257, 258, 259};
+  return bpe;
+}
+
+/// What precedes replies ends with white space, special tokens, or text.
+std::vector<ChatForm> forms_of_published_models() {
+  ChatForm zephyr{"zephyr"};
+  zephyr.at_start[kUser] = "<|user|>\n";
+  zephyr.after[kUser][kAssistant] = "</s>\n<|bot|>\n";
+  zephyr.after[kAssistant][kUser] = "\n<|user|>\n";
+  zephyr.reply_end = "</s>";
+  ChatForm mistral{"mistral"};
+  mistral.at_start[kUser] = "<|user|> ";
+  mistral.after[kUser][kAssistant] = " <|bot|>";
+  mistral.after[kAssistant][kUser] = "<|user|> ";
+  mistral.reply_begin = " ";
+  mistral.reply_end = " </s>";
+  ChatForm llama = mistral;
+  llama.name = "llama";
+  llama.after[kUser][kAssistant] = " [/INST]";
+  ChatForm plain = plain_form();
+  plain.reply_end = "</s>";
+  return {zephyr, mistral, llama, plain};
+}
+
+// Special tokens are recognized, and the same text is encoded as a whole.
+TEST(ChatForm, HasTheTokensOfTheWholeText) {
+  struct Case {
+    const char* name;
+    std::function<void(BpeDescription&)> change;
+  };
+  using Steps = std::vector<Normalization>;
+  const Case cases[] = {
+      {"marks no text", [](auto& bpe) { bpe.metaspace = PrefixMark::never; }},
+      {"marks the first text", [](auto& bpe) { bpe.metaspace = PrefixMark::first; }},
+      {"marks each text", [](auto& bpe) { bpe.metaspace = PrefixMark::always; }},
+      {"prepends",
+       [](auto& bpe) {
+         bpe.normalizer = Steps{Normalization::prepend, Normalization::replace};
+       }},
+      {"replaces", [](auto& bpe) { bpe.normalizer = Steps{Normalization::replace}; }},
+      {"replaces, tokens in normalized text",
+       [](auto& bpe) {
+         bpe.normalizer = Steps{Normalization::replace};
+         bpe.normalized = {257, 258, 259};
+       }},
+      {"bytes",
+       [](auto& bpe) {
+         bpe = small_bpe({}, {"</s>", "<|user|>", "<|bot|>"});
+       }},
+      {"bytes after a space", [](auto& bpe) {
+         bpe = small_bpe({}, {"</s>", "<|user|>", "<|bot|>"});
+         bpe.add_prefix_space = true;
+       }}};
+  const std::string texts[] = {"Who?", "He.", "  more \n", "  none \n", "\n\na", " b"};
+  std::vector<Message> messages;
+  for (const std::string& text : texts) {
+    messages.push_back({messages.size() % 2 == 0 ? Role::user : Role::assistant, text});
+  }
+  for (const auto& [name, change] : cases) {
+    for (const bool strips : {false, true}) {
+      BpeDescription bpe = characters_bpe();
+      change(bpe);
+      const auto first = static_cast<int32_t>(bpe.tokens.size()) - 3;
+      if (strips) bpe.strip_right = {first, first + 1, first + 2};
+      if (strips) bpe.strip_left = {first};
+      const BpeTokenizer tokenizer{BpeVocabulary(bpe)};
+      for (const ChatForm& form : forms_of_published_models()) {
+        SCOPED_TRACE(fmt::format("{}, strips {}, {}", name, strips, form.name));
+        std::string text;
+        for (size_t i = 0; i < messages.size(); ++i) {
+          const bool is_reply = messages[i].role == Role::assistant;
+          text += *(i == 0     ? form.at_start[kUser]
+                    : is_reply ? form.after[kUser][kAssistant]
+                               : form.after[kAssistant][kUser]);
+          if (is_reply) text += form.reply_begin;
+          text += messages[i].text;
+          if (is_reply) text += form.reply_end;
+        }
+        const ChatTemplate chat(std::make_shared<const ChatForm>(form), tokenizer);
+        ChatTokens out;
+        chat.encode(messages, "here", out);
+        EXPECT_EQ(out.tokens, tokenizer.encode_with_special(text));
+
+        text.resize(text.size() - form.reply_end.size());  // without the end of the last reply
+        const ChatTokens continued = chat.continued_prompt(
+            std::span(messages).first(messages.size() - 1), form.reply_begin + texts[5], "here");
+        EXPECT_EQ(continued.tokens, tokenizer.encode_with_special(text));
+        const auto own = std::ranges::count(continued.is_learned, true);
+        EXPECT_GT(own, 0);
+        const Ids prompt(continued.tokens.begin(), continued.tokens.end() - own);
+        EXPECT_EQ(chat.prompt(std::span(messages).first(messages.size() - 1), "here"), prompt);
+      }
+    }
+  }
+}
+
+// As in Phi-3: the line end behind the token is part of it.
+TEST(ChatForm, TokensAbsorbWhiteSpace) {
+  BpeDescription bpe = characters_bpe();
+  bpe.normalizer = {Normalization::prepend, Normalization::replace};
+  bpe.strip_right = {257, 258, 259};
+  const BpeTokenizer tokenizer{BpeVocabulary(bpe)};
+  const auto form = std::make_shared<const ChatForm>(forms_of_published_models()[0]);
+  const Message messages[] = {{Role::user, "W"}, {Role::assistant, "\nH"}};
+  ChatTokens out;
+  ChatTemplate(form, tokenizer).encode(messages, "here", out);
+  EXPECT_EQ(out.tokens, (Ids{258, 256, 'W', 257, 259, 256, 'H', 257}));
+  EXPECT_EQ(out.is_learned,
+            (std::vector<bool>{false, false, false, false, false, true, true, true}));
 }
 
 class ImportedChat : public HuggingFaceFolder {
