@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +24,7 @@
 #include "launch/cli/support/text_printer.h"
 #include "launch/data/datasets/line_reader.h"
 #include "launch/support/files/file_pieces.h"
+#include "launch/support/text/terminal_text.h"
 #include "launch/tools/generate/target_prediction.h"
 #include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
@@ -101,6 +103,18 @@ std::vector<int32_t> prompt_tokens(const GenerateOptions& options, const LoadedM
   return tokens;
 }
 
+/// Says which special token a prompt spells but does not have.
+void note_spelled_token(const Tokenizer& tokenizer, const std::string& prompt,
+                        const std::vector<int32_t>& tokens) {
+  for (const auto& [name, token] : chat_token_names(tokenizer)) {
+    if (prompt.find(name) == std::string::npos || std::ranges::count(tokens, token) > 0) continue;
+    fmt::print(stderr,
+               "note: --prompt has {}, which is text and not the special token, as in training "
+               "data: the token is {} in a prompt of --ids\n",
+               for_terminal(name), token);
+  }
+}
+
 /// Writes the targets or continuations for the texts of a file.
 void generate_for_file(const GenerateOptions& options, const LoadedModel& loaded,
                        bool is_encoder_decoder, Communicator& world) {
@@ -143,6 +157,9 @@ void print_continuation(const GenerateOptions& options, const LoadedModel& loade
   const Tokenizer& tokenizer = *loaded.tokenizer;
   const ContinuationOptions how = continuations(options, loaded);
   std::vector<int32_t> tokens = prompt_tokens(options, loaded, how.chat, prompt);
+  if (world.rank() == 0 && !options.ids && !how.chat) {
+    note_spelled_token(tokenizer, prompt, tokens);
+  }
   if (options.truncate) truncate_prompt(loaded.model->config(), how.ends.max_tokens, tokens);
   SampledText text(how.sampling, tokenizer, how.ends, tokens, 0, how.start());
   size_t num_ids = 0;

@@ -64,6 +64,14 @@ TEST_F(CliBpe, TrainsPreparesAndGenerates) {
     EXPECT_EQ(said.output.compare(0, 8, "3 times "), 0) << said.output;
     EXPECT_EQ(said.count("Ġ"), 0u) << said.output;
   }
+  const Outcome spelled = run_on_checkpoint(
+      2, "generate",
+      {"--prompt", "3 times<|endoftext|>", "--temperature", "0", "--max-tokens", "2"});
+  expect_success(spelled);
+  EXPECT_EQ(spelled.count("note: --prompt has <|endoftext|>, which is text and not the special "
+                          "token, as in training data: the token is 319 in a prompt of --ids"),
+            1u)
+      << spelled.output;
   expect_success(run_on_checkpoint(kAlone, "attention",
                                    {"--text", "3 times 4", "--output", path("look").string()}));
   EXPECT_THAT(read_text(path("look.json")), HasSubstr("\" times\""));
