@@ -211,9 +211,11 @@ void read_tsv(LineReader& lines, TextLabels* labels,
   while (lines.next()) {
     const std::string where = lines.where();
     const std::vector<std::string_view> fields = split(lines.line(), '\t');
-    require(fields.size() == columns.count,
-            "{}: there are {} columns, but line 1 names {}: text must have no tabs", where,
-            fields.size(), columns.count);
+    require(
+        fields.size() == columns.count,
+        "{}: the number of columns is {}, but line 1 names {}: write a tab between columns, and "
+        "none in a text",
+        where, fields.size(), columns.count);
     LabeledLine line{lines.number(), fields[*columns.text]};
     if (labels != nullptr) labels->of_column(fields[*columns.label], where, line);
     if (columns.text_pair) line.text_pair = fields[*columns.text_pair];

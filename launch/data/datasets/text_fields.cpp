@@ -72,9 +72,11 @@ void read_tsv(LineReader& lines, const TextFields& fields,
   Texts texts(fields.names.size());
   while (lines.next()) {
     const std::vector<std::string_view> columns = split(lines.line(), '\t');
-    require(columns.size() == places.size(),
-            "{}: there are {} columns, but line 1 names {}: text must have no tabs", lines.where(),
-            columns.size(), places.size());
+    require(
+        columns.size() == places.size(),
+        "{}: the number of columns is {}, but line 1 names {}: write a tab between columns, and "
+        "none in a text",
+        lines.where(), columns.size(), places.size());
     for (size_t i = 0; i < places.size(); ++i) texts[places[i]] = columns[i];
     visit({lines.number(), texts});
   }

@@ -119,7 +119,8 @@ int64_t json_count(const Json& value, const std::string& what) {
           ? value.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max())
           : value.is_number_integer() && value.get<int64_t>() >= 0;
   require(is_count, "{} must be an integer from 0 to 2^63 - 1, but is {}", what,
-          quote(value.dump(-1, ' ', true, Json::error_handler_t::replace)));
+          value.is_string() ? quote(value.get_ref<const std::string&>())
+                            : quote(value.dump(-1, ' ', true, Json::error_handler_t::replace)));
   return value.get<int64_t>();
 }
 

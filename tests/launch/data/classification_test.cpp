@@ -120,8 +120,10 @@ TEST_F(LabeledLinesTest, NamesErrorsInTsv) {
   EXPECT_TRUE(names_all(message("a.tsv", "text\n"), {path + ":1", "no column label"}));
   EXPECT_TRUE(names_all(message("a.tsv", "label\n"), {path + ":1", "no column text"}));
   EXPECT_TRUE(names_all(message("a.tsv", "text\tlabel\ttext\n"), {path + ":1", "text", "twice"}));
-  EXPECT_TRUE(names_all(after_header("b"), {path + ":3", "1 columns", "2"}));
-  EXPECT_TRUE(names_all(after_header("b\tc\t1"), {path + ":3", "3 columns", "no tabs"}));
+  EXPECT_TRUE(names_all(after_header("b"), {path + ":3: the number of columns is 1, but line 1"}));
+  EXPECT_TRUE(
+      names_all(after_header("b\tc\t1"),
+                {path + ":3: the number of columns is 3, but line 1 names 2", "none in a"}));
   EXPECT_TRUE(names_all(after_header("b\t3"), {path + ":3", "label is 3", "0 to 2"}));
   EXPECT_TRUE(names_all(after_header("b\t1x"), {path + ":3", "\"1x\"", "0 to 2"}));
   EXPECT_TRUE(names_all(after_header("b\t"), {path + ":3", "\"\""}));
