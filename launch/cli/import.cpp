@@ -67,6 +67,7 @@ void import_adapter_and_print(const ImportOptions& options, const std::string& b
   if (!report.modules.empty()) {
     fmt::print("whole modules of the adapters: {}\n", fmt::join(report.modules, ", "));
   }
+  for (const std::string& note : report.notes) fmt::print("note: {}\n", note);
   print_section(options.to.string());
   std::fflush(stdout);
 }

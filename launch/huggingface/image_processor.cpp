@@ -1,9 +1,13 @@
 #include "launch/huggingface/image_processor.h"
 
+#include <fmt/ranges.h>
+
 #include <cmath>
 #include <vector>
 
 #include "core/error.h"
+#include "launch/config/values/source_text.h"
+#include "launch/huggingface/import/foreign_json.h"
 #include "launch/huggingface/sentence_modules.h"
 #include "launch/support/text/json.h"
 
@@ -31,11 +35,26 @@ std::vector<double> numbers(const Json& json, const char* key, const std::string
   return values;
 }
 
-/// Whether a flag, which is true by default, is set.
-bool flag(const Json& json, const char* key, const std::string& where) {
-  if (!json.contains(key) || json.at(key).is_null()) return true;
-  require(json.at(key).is_boolean(), "{}: \"{}\" must be true or false", where, key);
-  return json.at(key).get<bool>();
+/// Notes if transformers makes images of another size fit in another way than ImageEncoder.
+void note_resizing(const Json& json, const ForeignJson& reader, ImportedConfig& config) {
+  std::vector<std::string> differing;
+  const auto differs = [&](const char* key) {
+    differing.push_back(fmt::format("\"{}\" is {}", key, excerpt(json.at(key).dump(), 100)));
+  };
+  const int64_t size = config.model.image_size;
+  if (!reader.flag("do_resize", true)) {
+    differs("do_resize");
+  } else {
+    if (reader.has("resample") && json.at("resample") != kBilinear) differs("resample");
+    const Json both = {{"height", size}, {"width", size}};
+    if (reader.has("size") && json.at("size") != size && json.at("size") != both) differs("size");
+  }
+  if (differing.empty()) return;
+  if (reader.flag("do_center_crop", false)) differs("do_center_crop");
+  config.notes.push_back(fmt::format(
+      "{} in {}, but Tessera resizes images to {} × {} pixels bilinearly, and crops none: for the "
+      "results of transformers, pass images of this size that its processor made",
+      fmt::join(differing, " and "), kFile, size, size));
 }
 
 }  // namespace
@@ -63,15 +82,16 @@ void read_image_processor(const std::filesystem::path& folder, ImportedConfig& c
   }
   const std::string where = path.string();
   const Json json = read_small_json(path);
-  require(json.is_object(), "{}: is not a JSON object", where);
-  require(flag(json, "do_rescale", where), "{}: \"do_rescale\" is false, but must be true", where);
+  const ForeignJson reader(json, where);
+  reader.require_flag("do_rescale", true, "Tessera's models see numbers from 0 to 1");
   if (json.contains("rescale_factor")) {
     const Json& factor = json.at("rescale_factor");
     require(factor.is_number() && std::abs(factor.get<double>() - kRescale) < 1e-9,
             "{}: \"rescale_factor\" is {}, but must be 1/255", where, factor.dump());
   }
+  note_resizing(json, reader, config);
   ModelConfig& model = config.model;
-  if (!flag(json, "do_normalize", where)) {
+  if (!reader.flag("do_normalize", true)) {
     model.image_mean = {0.0};
     model.image_std = {1.0};
     return;

@@ -14,7 +14,8 @@ namespace tessera {
 std::map<std::string, std::string> image_processor_files(const ModelConfig& model);
 
 /// Reads how images are normalized from a folder's preprocessor_config.json. Notes if there is
-/// none. Throws, naming file and key, for what Tessera does not compute.
+/// none, or if it resizes images otherwise than Tessera. Throws, naming file and key, for what
+/// Tessera does not compute.
 void read_image_processor(const std::filesystem::path& folder, ImportedConfig& config);
 
 }  // namespace tessera

@@ -39,9 +39,8 @@ ModelKind kind_of(ModelClass model_class);
 /// The head of a class.
 Head head_of(ModelClass model_class);
 
-/// Whether the class has a head that classifies texts or words.
-inline bool classifies(ModelClass model_class) {
-  const Head head = head_of(model_class);
+/// Whether a head classifies texts or words.
+inline bool classifies(Head head) {
   return head == Head::classification || head == Head::token_classification;
 }
 

@@ -56,11 +56,13 @@ Json read_small_json(const fs::path& path) {
   return parse_json(file.text(), path.string());
 }
 
-void read_sentence_modules(const fs::path& folder, ImportedConfig& config) {
+void read_sentence_modules(const fs::path& folder, ModelConfig& model,
+                           std::vector<std::string>& notes) {
   const fs::path path = folder / "modules.json";
   if (!fs::exists(path)) {
-    config.notes.push_back(fmt::format(
-        "there is no modules.json, so texts are embedded by the mean of their hidden states"));
+    const bool mean = model.embedding_pooling == Pooling::mean;
+    notes.push_back(fmt::format("there is no modules.json, so texts are embedded by the {}",
+                                mean ? "mean of their hidden states" : "hidden state of [CLS]"));
     return;
   }
   const std::string where = path.string();
@@ -76,7 +78,7 @@ void read_sentence_modules(const fs::path& folder, ImportedConfig& config) {
       require(module.path.find("..") == std::string::npos && !module.path.starts_with('/'),
               "{}: {} is not a folder within this one", where, quote(module.path));
       const fs::path file = folder / module.path / "config.json";
-      config.model.embedding_pooling = pooling_of(read_small_json(file), file.string());
+      model.embedding_pooling = pooling_of(read_small_json(file), file.string());
       pooled = true;
     } else if (module.type == "Normalize" && i == 2) {
       normalized = true;
@@ -89,7 +91,7 @@ void read_sentence_modules(const fs::path& folder, ImportedConfig& config) {
   }
   require(pooled, "{}: there is no Pooling", where);
   if (!normalized) {
-    config.notes.emplace_back(
+    notes.emplace_back(
         "the embeddings have length 1, which sentence-transformers leaves to the similarity");
   }
 }

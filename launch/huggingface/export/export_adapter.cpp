@@ -1,6 +1,7 @@
 #include "launch/huggingface/export/export_adapter.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -9,7 +10,9 @@
 #include "core/ops/elementwise.h"
 #include "core/version.h"
 #include "launch/checkpoint/checkpoint_adapters.h"
+#include "launch/checkpoint/checkpoint_labels.h"
 #include "launch/checkpoint/format/safetensors.h"
+#include "launch/huggingface/classifier_metadata.h"
 #include "launch/huggingface/export/earlier_export.h"
 #include "launch/huggingface/export/tensor_parts.h"
 #include "launch/huggingface/tensor_names.h"
@@ -133,9 +136,19 @@ class AdapterTensors {
   std::vector<OwnedTensor> read_;
 };
 
+/// The metadata of the file: its format, Tessera's mark, and what adapter_config.json cannot say.
+std::map<std::string, std::string> adapter_metadata(const Checkpoint& checkpoint,
+                                                    const ModelConfig& model) {
+  std::map<std::string, std::string> metadata =
+      classifier_metadata(model, checkpoint_labels(checkpoint.manifest().extra));
+  metadata.insert({{"format", "pt"}, {kExportMark, kVersion}});
+  return metadata;
+}
+
 /// PEFT expects a classifier in the file of adapters that classify.
 Json task_type(const ModelConfig& model, const std::vector<std::string>& saved) {
   if (traits_of(model).causal) return "CAUSAL_LM";
+  if (model.head == Head::embedding) return "FEATURE_EXTRACTION";
   if (std::ranges::find(saved, "classifier") == saved.end()) return nullptr;
   return model.head == Head::token_classification ? "TOKEN_CLS" : "SEQ_CLS";
 }
@@ -172,7 +185,7 @@ std::vector<std::string> export_adapter(Checkpoint& checkpoint, const ModelConfi
   }
   const std::string weights = "adapter_model.safetensors", settings = "adapter_config.json";
   SafetensorsWriter writer(folder / weights, std::move(entries),
-                           {{"format", "pt"}, {kExportMark, kVersion}});
+                           adapter_metadata(checkpoint, model));
   for (const NamedTensor& tensor : adapter.tensors) {
     const OwnedTensor written(tensor.values.tensor.shape(), precision);
     copy(tensor.values.tensor, written.tensor);

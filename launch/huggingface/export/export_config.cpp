@@ -255,7 +255,7 @@ Json export_config(const ModelConfig& model, ModelClass model_class, DType preci
     config["max_position_embeddings"] =
         model.seq_length + unused_positions(token_ids.at("pad_token_id").get<int64_t>());
   }
-  if (classifies(model_class)) add_labels(model, labels, config);
+  if (classifies(model.head)) add_labels(model, labels, config);
   return config;
 }
 

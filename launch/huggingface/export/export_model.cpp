@@ -131,9 +131,9 @@ ExportReport export_model(const ExportOptions& options) {
     if (traits_of(model).causal) {
       files["generation_config.json"] = generation.dump(2) + "\n";
     }
-    files.merge(sentence_module_files(model));
     files.merge(image_processor_files(model));
   }
+  files.merge(sentence_module_files(model));
   for (const auto& [name, text] : files) {
     fs::create_directories((folder.staged() / name).parent_path());
     write_file(folder.staged() / name, text);

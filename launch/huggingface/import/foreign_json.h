@@ -19,6 +19,7 @@ class ForeignJson {
     return found != json_.end() && !found->is_null();
   }
   bool is_list(const char* key) const { return has(key) && json_.at(key).is_array(); }
+  bool is_flag(const char* key) const { return has(key) && json_.at(key).is_boolean(); }
   /// Whether the key is present, perhaps as null.
   bool names(const char* key) const { return json_.contains(key); }
   /// The value of the first name that is present.

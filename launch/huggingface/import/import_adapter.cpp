@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -18,11 +19,13 @@
 #include "launch/checkpoint/format/step_folder.h"
 #include "launch/checkpoint/model_json.h"
 #include "launch/checkpoint/save/save.h"
+#include "launch/huggingface/classifier_metadata.h"
 #include "launch/huggingface/import/foreign_json.h"
 #include "launch/huggingface/import/foreign_weights.h"
 #include "launch/huggingface/import/import_model.h"
 #include "launch/huggingface/import/saved_modules.h"
 #include "launch/huggingface/import/tensor_maker.h"
+#include "launch/huggingface/model_class.h"
 #include "launch/huggingface/sentence_modules.h"
 #include "launch/huggingface/tensor_names.h"
 #include "launch/support/files/new_folders.h"
@@ -49,6 +52,20 @@ struct AdapterSettings {
   std::vector<std::string> modules;  ///< that were trained as a whole
 };
 
+/// PEFT repeats the initialization of adapters when it loads them, and some kinds also change the
+/// weights of the base model.
+void check_initialization(const ForeignJson& reader) {
+  constexpr const char* kKey = "init_lora_weights";
+  constexpr const char* kKeepBase[] = {"gaussian", "orthogonal", "eva", "mica", "lora_ga"};
+  if (reader.is_flag(kKey)) return;
+  const std::string name = reader.text(kKey, "gaussian");
+  require(std::ranges::find(kKeepBase, name) != std::end(kKeepBase),
+          "{}: \"{}\" is {}, but must be true, false or one of {}: with others, such as "
+          "pissa, PEFT also changes the weights of the base model. Save the adapters with "
+          "path_initial_model_for_weight_conversion, which makes them plain LoRA",
+          reader.where(), kKey, quote(name), fmt::join(kKeepBase, ", "));
+}
+
 AdapterSettings read_adapter_settings(const fs::path& path) {
   const Json json = read_small_json(path);
   const ForeignJson reader(json, path.string());
@@ -57,6 +74,10 @@ AdapterSettings read_adapter_settings(const fs::path& path) {
   for (const char* flag : {"use_dora", "lora_bias", "use_qalora"}) {
     reader.require_flag(flag, false, "Tessera's adapters are plain LoRA");
   }
+  for (const char* key : {"alora_invocation_tokens", "arrow_config", "kasa_config", "use_bdlora"}) {
+    reader.require_empty(key, "Tessera's adapters are plain LoRA");
+  }
+  check_initialization(reader);
   for (const char* key : {"rank_pattern", "alpha_pattern", "trainable_token_indices",
                           "layer_replication", "target_parameters"}) {
     reader.require_empty(key, "Tessera imports adapters of whole layers with one rank and scale");
@@ -248,6 +269,8 @@ AdapterImportReport import_adapter(const AdapterImportOptions& options) {
   require(fs::exists(file), "{} has no {}: save the adapter with safe_serialization=True",
           options.from.string(), kAdapterWeights);
   const ForeignWeights weights = ForeignWeights::in_file(file);
+  const std::optional<ClassifierSettings> classifier = read_classifier_metadata(
+      SafetensorsFile(file, ForeignDTypes::keep).metadata(), file.string());
   Checkpoint base = Checkpoint::open(resolve_checkpoint(options.base));
   ModelConfig model = model_from_json(base.manifest().model);
   require(model.lora_rank == 0,
@@ -255,7 +278,9 @@ AdapterImportReport import_adapter(const AdapterImportOptions& options) {
           base.path().string());
   const std::vector<TensorName> base_names = tensor_names(model);
   const int64_t base_labels = model.num_labels;
-  model = with_saved_heads(model, weights, settings.task);
+  model = with_saved_heads(model, weights, settings.task, classifier);
+  std::vector<std::string> notes;
+  if (model.head == Head::embedding) read_sentence_modules(options.from, model, notes);
   const std::vector<TensorName> names = tensor_names(model);
   const SavedModules saved(weights, model, names, settings.modules);
   ForeignAdapters adapters(weights, names, settings, saved, file.string());
@@ -274,9 +299,20 @@ AdapterImportReport import_adapter(const AdapterImportOptions& options) {
   const Json& extra = base.manifest().extra;
   request.extra = {{"imported_from", options.from.string()}, {kTrainedKey, saved.parameters()}};
   std::vector<const char*> kept = {"tokenizer"};
-  if (model.num_labels == base_labels) kept.push_back(kLabelsKey);
+  if (classifier && !classifier->labels.empty()) {
+    request.extra[kLabelsKey] = fmt::format("{}", fmt::join(classifier->labels, ","));
+  } else if (!classifier && model.num_labels == base_labels) {
+    kept.push_back(kLabelsKey);
+  }
   for (const char* key : kept) {
     if (extra.contains(key)) request.extra[key] = extra[key];
+  }
+  if (classifies(model.head) && model.problem_type != ProblemType::regression &&
+      !request.extra.contains(kLabelsKey)) {
+    notes.push_back(
+        fmt::format("neither the adapters nor the base model name the {} labels, so they are "
+                    "numbers: to name them, set data.labels in the configuration",
+                    model.num_labels));
   }
   for (const auto& [name, stored] : base.manifest().attachments) {
     request.attachments[name] = base.attachment(name);
@@ -311,7 +347,7 @@ AdapterImportReport import_adapter(const AdapterImportOptions& options) {
   }
   const auto world = make_self_communicator();
   const SavedCheckpoint done = save_checkpoint(request, *world);
-  return {done.path, adapters.rank(), std::ssize(adapters.layers()), saved.modules()};
+  return {done.path, adapters.rank(), std::ssize(adapters.layers()), saved.modules(), notes};
 }
 
 }  // namespace tessera

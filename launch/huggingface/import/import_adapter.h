@@ -20,6 +20,7 @@ struct AdapterImportReport {
   int64_t rank = 0;                  ///< model.lora_rank
   int64_t layers = 0;                ///< layers of ours with an adapter
   std::vector<std::string> modules;  ///< that come whole, as transformers names them
+  std::vector<std::string> notes;    ///< what the folder does not say
 };
 
 /// Whether a folder holds an adapter and not a model.

@@ -78,13 +78,29 @@ Activation activation_of(const ForeignJson& config, const char* key, const char*
   return activation_named(config, key, config.text(key, by_default), "");
 }
 
-/// YaRN's attention factor, which DeepSeek's models give as two numbers.
+/// YaRN's attention factor, which DeepSeek's models give as two numbers; 0 without any.
 double yarn_attention_factor(const ForeignJson& rope, double factor) {
-  if (rope.has("attention_factor")) return rope.number("attention_factor", 0.0);
+  constexpr const char* kKey = "attention_factor";
+  if (rope.has(kKey)) {
+    const double given = rope.number(kKey, 0.0);
+    require(given > 0.0, "{}: \"{}\" is {}, but must be above 0", rope.where(), kKey, given);
+    require(factor > 1.0 || given == 1.0,
+            "{}: \"{}\" is {}, but must be 1 or missing, because \"factor\" is 1: Tessera scales "
+            "attention only if it stretches the positions",
+            rope.where(), kKey, given);
+    return given;
+  }
   const double scale = rope.number("mscale", 0.0), all = rope.number("mscale_all_dim", 0.0);
   if (scale == 0.0 || all == 0.0) return 0.0;
   const auto of = [&](double times) { return 0.1 * times * std::log(factor) + 1.0; };
   return of(scale) / of(all);
+}
+
+void require_all_columns_rotate(const ForeignJson& json) {
+  constexpr const char* kKey = "partial_rotary_factor";
+  const double part = json.number(kKey, 1.0);
+  require(part == 1.0, "{}: \"{}\" is {}, but must be 1: Tessera rotates all columns of a head",
+          json.where(), kKey, part);
 }
 
 /// Reads the scaling of rotary positions from an object with the keys of `rope_parameters`.
@@ -100,13 +116,13 @@ void read_scaling(const ForeignJson& config, const ForeignJson& rope, int64_t se
   require(found != std::end(kKnown),
           "{}: the type is {}, but only default, linear, llama3 and yarn can be imported",
           rope.where(), quote(type));
-  require(rope.number("partial_rotary_factor", 1.0) == 1.0,
-          "{}: \"partial_rotary_factor\" must be 1: Tessera rotates all columns of a head",
-          rope.where());
+  require_all_columns_rotate(rope);
   rotary.scaling = found->second;
   if (rotary.scaling == RotaryScaling::none) return;
   rotary.factor = rope.number("factor", 0.0);
   require(rotary.factor >= 1.0, "{}: \"factor\" must be a number of at least 1", rope.where());
+  const bool is_yarn = rotary.scaling == RotaryScaling::yarn;
+  const double attention_factor = is_yarn ? yarn_attention_factor(rope, rotary.factor) : 0.0;
   if (rotary.factor == 1.0) {  // as published for models that are not stretched yet
     rotary = {.base = rotary.base};
     return;
@@ -122,10 +138,11 @@ void read_scaling(const ForeignJson& config, const ForeignJson& rope, int64_t se
   rope.require_flag("truncate", true, "Tessera rounds the range of frequencies in between");
   rotary.beta_fast = rope.number("beta_fast", rotary.beta_fast);
   rotary.beta_slow = rope.number("beta_slow", rotary.beta_slow);
-  rotary.attention_factor = yarn_attention_factor(rope, rotary.factor);
+  rotary.attention_factor = attention_factor;
 }
 
 RotaryFrequencies rotary_of(const ForeignJson& config, int64_t seq_length) {
+  require_all_columns_rotate(config);
   RotaryFrequencies rotary{.base = config.number("rope_theta", 10000.0)};
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     if (!config.has(key)) continue;
@@ -209,6 +226,7 @@ void read_biases(const ForeignJson& config, const LlamaFormat& format, ModelConf
 }
 
 void read_llama(const ForeignJson& config, ModelKind kind, bool tied, ModelConfig& model) {
+  config.require_flag("is_causal", true, "a token of Tessera's decoders sees no later ones");
   const LlamaFormat format = llama_format(kind);
   model = preset(kind);
   read_biases(config, format, model);
@@ -498,7 +516,7 @@ ImportedConfig import_config(const Json& json, const std::string& where,
       break;
   }
   model.head = head_of(result.model_class);
-  if (classifies(result.model_class)) {
+  if (classifies(model.head)) {
     read_labels(config, result);
     note_dropout(config, "classifier_dropout", result);
   }

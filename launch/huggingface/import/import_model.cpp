@@ -80,7 +80,9 @@ ImportReport import_model(const ImportOptions& options) {
   const fs::path config_path = options.from / "config.json";
   const Json json = read_config(config_path);
   ImportedConfig config = import_config(json, config_path.string(), options.architecture);
-  if (config.model.head == Head::embedding) read_sentence_modules(options.from, config);
+  if (config.model.head == Head::embedding) {
+    read_sentence_modules(options.from, config.model, config.notes);
+  }
   if (config.model.has_images()) read_image_processor(options.from, config);
   const ForeignWeights weights(options.from);
   if (config.tied_unless_stored && has_own_head(weights, config.model_class)) {

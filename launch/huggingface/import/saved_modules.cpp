@@ -44,8 +44,25 @@ Head classifier_of(const std::string& task) {
   return Head::classification;
 }
 
-bool classifies(const ModelConfig& model) {
-  return model.head == Head::classification || model.head == Head::token_classification;
+/// The model without its head, such as BertModel, whose names have no "bert." before them.
+ModelConfig without_head(const ModelConfig& model) {
+  const ModelConfig defaults;
+  ModelConfig headless = model;
+  headless.head = Head::embedding;
+  headless.num_labels = defaults.num_labels;
+  headless.problem_type = defaults.problem_type;
+  headless.classifier_pooling = defaults.classifier_pooling;
+  headless.next_sentence = false;
+  return headless;
+}
+
+bool has_adapter_of(const ForeignWeights& weights, const ModelConfig& model) {
+  for (const TensorName& name : tensor_names(model)) {
+    for (const TheirTensor& theirs : name.theirs) {
+      if (in_file(weights, layer_name(theirs.name) + ".lora_A.weight")) return true;
+    }
+  }
+  return false;
 }
 
 /// Whether a module is listed or within one that is. PEFT compares the ends of names.
@@ -58,21 +75,36 @@ bool is_listed(const std::string& module, const std::vector<std::string>& listed
 }  // namespace
 
 ModelConfig with_saved_heads(const ModelConfig& base, const ForeignWeights& weights,
-                             const std::string& task) {
+                             const std::string& task,
+                             const std::optional<ClassifierSettings>& classifier) {
   ModelConfig model = base;
-  if (architecture_of(base.kind).classification || classifies(base)) {
+  if (architecture_of(base.kind).classification) {
     for (const char* name : {"classifier.weight", "classifier.out_proj.weight"}) {
       const auto found = weights.tensors().find(std::string(kPeftPrefix) + name);
       if (found == weights.tensors().end()) continue;
       const int64_t labels = found->second.shape()[0];
-      if (classifies(base) && labels == base.num_labels) continue;
-      if (!classifies(base)) model.head = classifier_of(task);
+      if (classifies(base.head) && labels == base.num_labels) continue;
+      if (!classifies(base.head)) model.head = classifier_of(task);
       model.num_labels = labels;
       model.problem_type = model.head == Head::classification && labels == 1
                                ? ProblemType::regression
                                : ProblemType::single_label_classification;
       model.next_sentence = false;
     }
+    const bool has_text = !base.has_images();
+    if (has_text && base.head != Head::embedding && has_adapter_of(weights, without_head(base))) {
+      model = without_head(base);
+    }
+  }
+  if (classifier) {
+    require(classifies(model.head),
+            "the adapters are those of a classifier, but neither their file nor the base model has "
+            "one: choose the base model that they were trained on");
+    model.problem_type = classifier->problem_type;
+    model.classifier_pooling = classifier->pooling;
+    require(classifier->labels.empty() || std::ssize(classifier->labels) == model.num_labels,
+            "the adapters name {} labels, but the classifier has {}", classifier->labels.size(),
+            model.num_labels);
   }
   if (unties_head(weights, model)) {
     model.tie_embeddings = false;

@@ -1,20 +1,25 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "launch/checkpoint/checkpoint.h"
+#include "launch/huggingface/classifier_metadata.h"
 #include "launch/huggingface/import/foreign_weights.h"
 #include "launch/huggingface/tensor_names.h"
 
 namespace tessera {
 
 /// The base model with the heads that the file of its adapters has instead: a classifier, where the
-/// base has none or one of other labels, and an output head apart from the word embedding. `task`
-/// is "task_type" in adapter_config.json, or empty. Throws if Tessera has no such head.
+/// base has none or one of other labels, and an output head apart from the word embedding. No head,
+/// but embeddings, if the adapters are of a class without one, such as BertModel. `task` is
+/// "task_type" in adapter_config.json, or empty; `classifier` is from the file's metadata. Throws
+/// if Tessera has no such head.
 ModelConfig with_saved_heads(const ModelConfig& base, const ForeignWeights& weights,
-                             const std::string& task);
+                             const std::string& task,
+                             const std::optional<ClassifierSettings>& classifier);
 
 /// The weights in the file of adapters that replace those of the base model (`modules_to_save`).
 class SavedModules {

@@ -1,7 +1,11 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "launch/checkpoint/checkpoint_adapters.h"
+#include "launch/checkpoint/checkpoint_labels.h"
+#include "launch/huggingface/classifier_metadata.h"
 #include "launch/huggingface/import/import_adapter.h"
+#include "parallel/layers/low_rank_adapter.h"
 #include "tests/launch/huggingface/fixture.h"
 
 // What was trained beside low-rank adapters, PEFT's modules_to_save.
@@ -12,14 +16,19 @@ using namespace testing_interop;
 
 class AdapterModules : public HuggingFaceFolder {
  protected:
-  /// Exports the adapters of a small model and these parameters, as `name`.
-  fs::path export_adapters(const std::string& name, ModelConfig model,
-                           const std::vector<std::string>& trained) const {
+  static ModelConfig adapted(ModelConfig model) {
     model.lora_rank = 2;
     model.lora_alpha = 5.0;
+    return model;
+  }
+
+  /// Exports the adapters of a small model and these parameters, as `name`.
+  fs::path export_adapters(const std::string& name, const ModelConfig& model,
+                           const std::vector<std::string>& trained,
+                           Json extra = Json::object()) const {
+    extra[kTrainedKey] = trained;
     ExportOptions options;
-    options.checkpoint =
-        save_model(name + "_tuned", model, "", Json::object({{kTrainedKey, trained}}));
+    options.checkpoint = save_model(name + "_tuned", adapted(model), "", extra);
     options.to = folder_ / name;
     options.adapter = true;
     export_model(options);
@@ -52,6 +61,11 @@ class AdapterModules : public HuggingFaceFolder {
     return import_adapter({adapter, folder_ / base, folder_ / to});
   }
 };
+
+/// The manifest of what an import wrote.
+Manifest manifest_of(const AdapterImportReport& report) {
+  return Checkpoint::open(report.checkpoint).manifest();
+}
 
 const std::string kPrefix = "base_model.model.";
 
@@ -163,7 +177,8 @@ TEST_F(AdapterModules, BringAClassifier) {
   for (const ModelKind kind : {ModelKind::roberta, ModelKind::modernbert}) {
     const std::string name(to_string(kind));
     ModelConfig model = small_encoder(kind, Head::classification);
-    const fs::path adapter = export_adapters(name, model, {"classifier.weight", "classifier.bias"});
+    const fs::path adapter = export_adapters(name, model, {"classifier.weight", "classifier.bias"},
+                                             {{kLabelsKey, "x, y,z"}});
     EXPECT_EQ(settings(adapter).at("task_type"), "SEQ_CLS");
     EXPECT_EQ(settings(adapter).at("modules_to_save"), Json::array({"classifier"}));
     const FileTensors file = read_tensors(weights(adapter));
@@ -184,6 +199,8 @@ TEST_F(AdapterModules, BringAClassifier) {
     const FileTensors before = weights_of(folder_ / (base + "/checkpoints/step_00000003"));
     EXPECT_EQ(after.at("pooler.weight"), is_roberta ? file.at(kPrefix + "classifier.dense.weight")
                                                     : before.at("head.transform.weight"));
+    EXPECT_THAT(report.notes, testing::IsEmpty());
+    EXPECT_EQ(manifest_of(report).extra.at(kLabelsKey), "x,y,z");
     set(adapter, "task_type", nullptr);
     expect_error([&] { import(adapter, base, "bad"); }, {"task_type", "SEQ_CLS"});
   }
@@ -191,6 +208,85 @@ TEST_F(AdapterModules, BringAClassifier) {
   save_model("masked", small_masked_lm());
   expect_error([&] { import(bert, "masked", "bad"); },
                {"bert.pooler.dense.weight", "--architecture"});
+}
+
+// PEFT ignores them, and drops them when it saves an adapter.
+TEST_F(AdapterModules, KeepSettingsOfClassifiers) {
+  ModelConfig model = small_mean_classifier();
+  model.problem_type = ProblemType::multi_label_classification;
+  const fs::path adapter = export_adapters(
+      "adapter", model, {"classifier.weight", "classifier.bias"}, {{kLabelsKey, "a,b,c"}});
+  save_model("base", small_encoder(ModelKind::modernbert));
+  save_model("other", small_encoder(ModelKind::modernbert, Head::classification), "",
+             {{kLabelsKey, "d,e,f"}});
+  for (const std::string base : {"base", "other"}) {
+    const AdapterImportReport report = import(adapter, base, base + "_back");
+    EXPECT_EQ(manifest_of(report).model, architecture_json(adapted(model)));
+    EXPECT_EQ(manifest_of(report).extra.at(kLabelsKey), "a,b,c");
+    EXPECT_THAT(report.notes, testing::IsEmpty());
+  }
+
+  write_tensors(weights(adapter), read_tensors(weights(adapter)));
+  const AdapterImportReport plain = import(adapter, "base", "plain");
+  EXPECT_THAT(plain.notes,
+              testing::ElementsAre(testing::HasSubstr("name the 3 labels, so they are numbers")));
+  EXPECT_EQ(manifest_of(plain).model.at("problem_type"), "single_label_classification");
+  EXPECT_FALSE(manifest_of(plain).extra.contains(kLabelsKey));
+  const AdapterImportReport named = import(adapter, "other", "named");
+  EXPECT_THAT(named.notes, testing::IsEmpty());
+  EXPECT_EQ(manifest_of(named).extra.at(kLabelsKey), "d,e,f");
+}
+
+TEST_F(AdapterModules, RefuseDamagedSettingsOfClassifiers) {
+  const auto read = [](const std::string& text) {
+    return read_classifier_metadata({{"tessera_classifier", text}}, "adapter.safetensors");
+  };
+  const auto json = [](const char* problem_type, const char* pooling, const Json& labels) {
+    const Json settings = {
+        {"problem_type", problem_type}, {"classifier_pooling", pooling}, {"labels", labels}};
+    return settings.dump();
+  };
+  const char* kSingle = "single_label_classification";
+  EXPECT_FALSE(read_classifier_metadata({{"format", "pt"}}, "adapter.safetensors"));
+  EXPECT_EQ(read(json(kSingle, "mean", {"a", "b"}))->labels, (std::vector<std::string>{"a", "b"}));
+  expect_error([&] { read("{"); }, {"adapter.safetensors: the metadata", "not valid JSON"});
+  expect_error([&] { read("{}"); }, {"problem_type"});
+  expect_error([&] { read(json("x", "mean", {"a", "b"})); }, {"\"problem_type\" is \"x\""});
+  expect_error([&] { read(json(kSingle, "max", {"a", "b"})); }, {"\"max\"", "\"cls\""});
+  expect_error([&] { read(json(kSingle, "cls", {"a", 1})); }, {"must be a list of names"});
+  expect_error([&] { read(json(kSingle, "cls", {"a", "a"})); }, {"must be different"});
+}
+
+// The names in their files lack the prefix that the names of classes with a head have.
+TEST_F(AdapterModules, MakeAnEncoderEmbedTexts) {
+  for (const ModelKind kind : {ModelKind::bert, ModelKind::roberta, ModelKind::modernbert}) {
+    const std::string name(to_string(kind)), base = name + "_base";
+    const ModelConfig model = small_embeddings(kind, Pooling::cls);
+    const fs::path adapter = export_adapters(name, model, {});
+    EXPECT_EQ(settings(adapter).at("task_type"), "FEATURE_EXTRACTION");
+    save_model(base, small_encoder(kind));
+    const AdapterImportReport report = import(adapter, base, name + "_back");
+    EXPECT_THAT(report.notes, testing::IsEmpty());
+    EXPECT_EQ(manifest_of(report).model, architecture_json(adapted(model)));
+    const FileTensors tuned = weights_of(folder_ / (name + "_tuned/checkpoints/step_00000003"));
+    const FileTensors before = weights_of(folder_ / (base + "/checkpoints/step_00000003"));
+    const FileTensors after = weights_of(report.checkpoint);
+    EXPECT_EQ(after.size(), tuned.size());
+    for (const auto& [weight, tensor] : after) {
+      EXPECT_EQ(tensor, (is_of_low_rank_adapter(weight) ? tuned : before).at(weight)) << weight;
+    }
+
+    // As PEFT alone saves them, without the modules of sentence-transformers.
+    fs::remove(adapter / "modules.json");
+    const AdapterImportReport mean = import(adapter, base, name + "_mean");
+    EXPECT_THAT(mean.notes, testing::ElementsAre(testing::HasSubstr("by the mean of their")));
+    EXPECT_EQ(manifest_of(mean).model,
+              architecture_json(adapted(small_embeddings(kind, Pooling::mean))));
+    save_model(name + "_cls", model);
+    const AdapterImportReport cls = import(adapter, name + "_cls", name + "_again");
+    EXPECT_THAT(cls.notes, testing::ElementsAre(testing::HasSubstr("hidden state of [CLS]")));
+    EXPECT_EQ(manifest_of(cls).model, architecture_json(adapted(model)));
+  }
 }
 
 }  // namespace

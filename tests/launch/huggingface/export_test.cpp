@@ -228,6 +228,13 @@ TEST_F(HuggingFaceExport, AdaptersComeBack) {
         parse_json(read_file(options.to / "adapter_config.json"), "adapter_config");
     const std::tuple<const char*, Json, const char*> kBad[] = {
         {"use_dora", true, "plain LoRA"},
+        {"alora_invocation_tokens", Json::array({1}), "plain LoRA"},
+        {"init_lora_weights", "pissa_niter_4",
+         "\"pissa_niter_4\", but must be true, false or one of"},
+        {"init_lora_weights", "olora", "weights of the base model"},
+        {"init_lora_weights", "corda", "path_initial_model_for_weight_conversion"},
+        {"init_lora_weights", "loftq", "\"loftq\""},
+        {"init_lora_weights", 1, "must be a string"},
         {"r", 0, "must be from 1"},
         {"r", 3, "has shape"},
         {"lora_dropout", 1.0, "below 1"},
@@ -240,6 +247,12 @@ TEST_F(HuggingFaceExport, AdaptersComeBack) {
       write_file(options.to / "adapter_config.json", bad.dump());
       expect_error([&] { import("bad"); }, {fact});
       EXPECT_FALSE(fs::exists(folder_ / "bad"));
+    }
+    for (const Json& harmless : {Json(false), Json(nullptr), Json("gaussian"), Json("eva")}) {
+      Json good = settings;
+      good["init_lora_weights"] = harmless;
+      write_file(options.to / "adapter_config.json", good.dump());
+      EXPECT_NO_THROW(import("initialized_by_" + harmless.dump())) << harmless;
     }
   }
 }

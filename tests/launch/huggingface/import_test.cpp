@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "launch/data/training_data.h"
+#include "launch/huggingface/image_processor.h"
 #include "launch/train/start/run_lock.h"
 #include "launch/train/start/start.h"
 #include "tests/launch/huggingface/fixture.h"
@@ -247,7 +248,16 @@ TEST_F(HuggingFaceImport, RejectsUnsupportedOptions) {
   refused(llama, "rope_scaling", {{"type", "linear"}, {"factor", 0.5}},
           {"\"rope_scaling\": \"factor\" must be a number of at least 1"});
   refused(llama, "rope_parameters", {{"partial_rotary_factor", 0.5}},
-          {"\"partial_rotary_factor\" must be 1"});
+          {"\"rope_parameters\": \"partial_rotary_factor\" is 0.5, but must be 1"});
+  refused(llama, "partial_rotary_factor", 0.5, {"\"partial_rotary_factor\" is 0.5"});
+  refused(llama, "rope_parameters",
+          {{"rope_type", "yarn"}, {"factor", 1.0}, {"attention_factor", 1.3}},
+          {"\"attention_factor\" is 1.3, but must be 1 or missing, because \"factor\" is 1"});
+  refused(llama, "rope_parameters",
+          {{"rope_type", "yarn"}, {"factor", 2.0}, {"attention_factor", 0.0}},
+          {"\"attention_factor\" is 0, but must be above 0"});
+  refused(llama, "is_causal", false, {"\"is_causal\" is false, but must be true"});
+  refused(llama, "head_dim", "8", {"must be an integer from 0 to 2^63 - 1, but is \"8\""});
   refused(llama, "num_key_value_heads", 4, {"model.num_kv_heads is 4, but model.num_heads is 6"});
   refused(llama, "tie_word_embeddings", true, {"lm_head.weight"});
   const ModelConfig qwen = small_llama(ModelKind::qwen3);
@@ -323,6 +333,29 @@ TEST_F(HuggingFaceImport, ReadsModulesOfSentenceTransformers) {
   expect_refused(folder, {"both \"pooling_mode_cls_token\" and", "one pooling"});
   write("1_Pooling/config.json", Json::object());
   expect_refused(folder, {"no pooling is set"});
+}
+
+TEST_F(HuggingFaceImport, NotesOtherWaysToResizeImages) {
+  const Json square = {{"height", 16}, {"width", 16}}, larger = {{"height", 20}, {"width", 20}};
+  const std::tuple<Json, std::vector<const char*>> kProcessors[] = {
+      {Json::object(), {}},
+      {{{"resample", 2}, {"size", square}}, {}},
+      {{{"resample", nullptr}, {"size", 16}, {"do_center_crop", true}, {"crop_size", 16}}, {}},
+      {{{"resample", 3}, {"size", square}},
+       {"\"resample\" is 3 in preprocessor_config.json", "to 16 × 16 pixels bilinearly"}},
+      {{{"size", {{"shortest_edge", 16}}}}, {"\"size\" is {\"shortest_edge\":16}"}},
+      {{{"size", larger}, {"do_center_crop", true}, {"crop_size", square}},
+       {"\"width\":20} and \"do_center_crop\" is true in"}},
+      {{{"do_resize", false}, {"resample", 3}}, {"\"do_resize\" is false in"}}};
+  for (const auto& [processor, facts] : kProcessors) {
+    SCOPED_TRACE(processor.dump());
+    write_file(folder_ / "preprocessor_config.json", processor.dump());
+    ImportedConfig config;
+    config.model.image_size = 16;
+    read_image_processor(folder_.path(), config);
+    ASSERT_EQ(config.notes.size(), facts.empty() ? 0u : 1u);
+    for (const char* fact : facts) EXPECT_THAT(config.notes[0], testing::HasSubstr(fact));
+  }
 }
 
 // transformers 5 always says that T5's head is tied, and has another key for its scale.
