@@ -23,6 +23,9 @@ class EvaluationHistory {
   std::optional<int64_t> best_step() const;
   /// The number of evaluations after the best one.
   int64_t since_best() const;
+  /// Whether these evaluations end a run early: so many in a row, or more, were no better than the
+  /// best before them. A `patience` of 0 is no limit.
+  bool exhausts(int64_t patience) const { return patience > 0 && since_best() >= patience; }
 
  private:
   std::vector<LoggedEvaluation> evaluations_;

@@ -55,7 +55,7 @@ std::vector<std::string> derived_lines(const RunConfig& config, const KeyOrigins
   return lines;
 }
 
-/// The step after which the run ends.
+/// The step after which this start ends.
 int64_t last_step(const RunConfig& config, const TrainOptions& options) {
   return std::min(config.train.steps, options.stop_at.value_or(config.train.steps));
 }
@@ -117,8 +117,7 @@ ExitCode run_training(const TrainOptions& options, Communicator& world, const Ru
   if (const auto reason = why_nothing_to_do(config, options, trainer->steps_done())) {
     const int64_t step = trainer->steps_done();
     const auto history = EvaluationHistory::load(config, step, world);
-    const int64_t last = last_step(config, options);
-    if (!owes_evaluation(config, step, last, history) && !owes_samples(config, step, last, world)) {
+    if (!owes_evaluation(config, step, history) && !owes_samples(config, step, world)) {
       console.line(*reason);
       return ExitCode::finished;
     }

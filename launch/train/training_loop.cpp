@@ -25,29 +25,29 @@ namespace {
 /// Whether an event with period `interval` (0: never) is due after step `step`.
 bool is_due(int64_t interval, int64_t step) { return interval > 0 && step % interval == 0; }
 
-/// Likewise for an event that is due after the last step, too.
-bool is_due(int64_t interval, int64_t step, int64_t last_step) {
-  return is_due(interval, step) || (step == last_step && interval > 0);
+/// Likewise for an event that is due after the last step, too: that of the whole run. A start that
+/// stops before it adds none, so that eval.patience and the best checkpoint do not depend on stops.
+bool is_due_in_run(int64_t interval, int64_t step, const RunConfig& config) {
+  return is_due(interval, step) || (step == config.train.steps && interval > 0);
 }
 
-bool evaluates_after(const RunConfig& config, int64_t step, int64_t last_step) {
-  return is_due(config.eval.interval, step, last_step);
+bool evaluates_after(const RunConfig& config, int64_t step) {
+  return is_due_in_run(config.eval.interval, step, config);
 }
 
-bool samples_after(const RunConfig& config, int64_t step, int64_t last_step) {
-  return is_due(config.eval.sample_interval, step, last_step);
+bool samples_after(const RunConfig& config, int64_t step) {
+  return is_due_in_run(config.eval.sample_interval, step, config);
 }
 
 }  // namespace
 
-bool owes_evaluation(const RunConfig& config, int64_t step, int64_t last_step,
-                     const EvaluationHistory& history) {
-  return step > 0 && step <= last_step && evaluates_after(config, step, last_step) &&
+bool owes_evaluation(const RunConfig& config, int64_t step, const EvaluationHistory& history) {
+  return step > 0 && step <= config.train.steps && evaluates_after(config, step) &&
          !history.has(step);
 }
 
-bool owes_samples(const RunConfig& config, int64_t step, int64_t last_step, Communicator& world) {
-  if (step == 0 || step > last_step || !samples_after(config, step, last_step)) return false;
+bool owes_samples(const RunConfig& config, int64_t step, Communicator& world) {
+  if (step == 0 || step > config.train.steps || !samples_after(config, step)) return false;
   const bool has = world.rank() == 0 && has_samples(config.run.dir, step);
   return broadcast_string(world, has ? "has" : "", 0).empty();
 }
@@ -132,8 +132,8 @@ ExitCode TrainingLoop::run_steps() {
     recorder->set_phase(RunPhase::training);
   }
   history_ = EvaluationHistory::load(config_, trainer_.steps_done(), world_);
-  if (owes_evaluation(config_, trainer_.steps_done(), last_step_, history_)) evaluate();
-  if (owes_samples(config_, trainer_.steps_done(), last_step_, world_)) write_samples();
+  if (owes_evaluation(config_, trainer_.steps_done(), history_)) evaluate();
+  if (owes_samples(config_, trainer_.steps_done(), world_)) write_samples();
   if (patience_is_over()) end_early(/*is_saved=*/true);
   for (;;) {
     try {
@@ -182,8 +182,8 @@ ExitCode TrainingLoop::run_steps_until_failure(const StopSignal& signal) {
   while (trainer_.steps_done() < last_step_ && !patience_is_over()) {
     take_step();
     const int64_t step = trainer_.steps_done();
-    const bool evaluates = evaluates_after(config_, step, last_step_);
-    const bool samples = samples_after(config_, step, last_step_);
+    const bool evaluates = evaluates_after(config_, step);
+    const bool samples = samples_after(config_, step);
     const bool is_late = walltime_.must_end(WalltimeLimit::Clock::now(), evaluates || samples);
     const StopReason stop =
         signal.requested(world_, is_late ? StopReason::out_of_time : StopReason::none);
@@ -368,9 +368,7 @@ void TrainingLoop::write_page(const char* name, const std::function<void()>& wri
   }
 }
 
-bool TrainingLoop::patience_is_over() const {
-  return config_.eval.patience > 0 && history_.since_best() >= config_.eval.patience;
-}
+bool TrainingLoop::patience_is_over() const { return history_.exhausts(config_.eval.patience); }
 
 void TrainingLoop::end_early(bool is_saved) {
   if (trainer_.saving()) finish_save();

@@ -29,11 +29,10 @@ namespace tessera {
 
 /// Whether the evaluation after `step`, from which the run starts, is missing in `history`: the run
 /// was ended after saving the step and before evaluating.
-bool owes_evaluation(const RunConfig& config, int64_t step, int64_t last_step,
-                     const EvaluationHistory& history);
+bool owes_evaluation(const RunConfig& config, int64_t step, const EvaluationHistory& history);
 
 /// Likewise for the samples of eval.prompts, in RUN/samples.jsonl, which rank 0 reads. Collective.
-bool owes_samples(const RunConfig& config, int64_t step, int64_t last_step, Communicator& world);
+bool owes_samples(const RunConfig& config, int64_t step, Communicator& world);
 
 /// What a run logs of its attention.
 struct AttentionOfRun {

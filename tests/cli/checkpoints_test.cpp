@@ -77,12 +77,26 @@ TEST_F(CliCheckpoints, KeepsTheBestAndEndsEarly) {
                                "checkpoint.keep=1", "checkpoint.keep_best=true"};
   const std::string why =
       "the run ends after step 8: the last 3 evaluations were no better than that of step 2";
-  for (const char* start : {"first", "again"}) {
-    const Outcome outcome = run_train(2, "run", overrides);
+  const auto expect_end = [&](const std::string& name) {
+    const Outcome outcome = run_train(2, name, overrides);
     expect_success(outcome);
-    EXPECT_EQ(outcome.count(why), 1u) << start << outcome.output;
-    EXPECT_EQ(checkpoints("run"), (std::vector<std::string>{"step_00000002", "step_00000008"}));
+    EXPECT_EQ(outcome.count(why), 1u) << outcome.output;
+    EXPECT_EQ(checkpoints(name), (std::vector<std::string>{"step_00000002", "step_00000008"}));
+  };
+  expect_end("run");
+  expect_end("run");  // again
+  const Outcome listed = run(tessera(kAlone, {"runs", path("run").string()}));
+  EXPECT_EQ(listed.count(" finished "), 1u) << listed.output;
+
+  // Stops between evaluations change nothing.
+  for (const int stop : {1, 3, 5}) {
+    Arguments stopped = overrides;
+    stopped.push_back(fmt::format("--stop-at={}", stop));
+    const Outcome outcome = run_train(2, "stopped", stopped);
+    expect_success(outcome);
+    EXPECT_EQ(outcome.count("the run ends"), 0u) << outcome.output;
   }
+  expect_end("stopped");
 }
 
 // As a decay branches off a run with a constant learning rate.

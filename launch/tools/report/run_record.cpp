@@ -15,6 +15,7 @@
 #include "launch/support/text/json.h"
 #include "launch/support/text/number_text.h"
 #include "launch/support/text/utf8.h"
+#include "launch/train/evaluation_history.h"
 
 namespace tessera {
 namespace {
@@ -317,6 +318,24 @@ std::string text_of(const ConfigValue& value) {
   return "";
 }
 
+/// As training compares them (EvaluationHistory::load).
+EvaluationHistory evaluations_of(const RunRecord& run) {
+  const std::optional<std::string> decay = run.config_value("optimizer.ema_decay");
+  const RunSeries* averages = nullptr;
+  if (decay && parse_number(*decay).value_or(0.0) > 0.0) averages = run.find("eval_ema_loss");
+  const RunSeries* losses = run.find("eval_loss");
+  EvaluationHistory history;
+  if (losses == nullptr) return history;
+  for (RunPoint point : *losses) {
+    if (averages != nullptr) {
+      const auto average = std::ranges::lower_bound(*averages, point.step, {}, &RunPoint::step);
+      if (average != averages->end() && average->step == point.step) point = *average;
+    }
+    history.add({point.step, point.value});
+  }
+  return history;
+}
+
 }  // namespace
 
 void DamagedLines::add(int64_t line, std::string_view what) {
@@ -350,7 +369,9 @@ std::optional<int64_t> RunRecord::total_steps() const {
 
 bool RunRecord::has_finished() const {
   const std::optional<int64_t> total = total_steps();
-  return total && last_step >= *total;
+  if (total && last_step >= *total) return true;
+  const std::optional<std::string> patience = config_value("eval.patience");
+  return patience && evaluations_of(*this).exhausts(parse_integer(*patience).value_or(0));
 }
 
 void read_metrics(std::istream& lines, RunRecord& record) {

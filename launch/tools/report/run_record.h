@@ -92,7 +92,8 @@ struct RunRecord {
   std::optional<std::string> config_value(std::string_view key) const;
   /// train.steps, if known.
   std::optional<int64_t> total_steps() const;
-  /// Whether the last step of the run is logged. False if it is not known.
+  /// Whether the last step of the run is logged, or the evaluation after which eval.patience ends
+  /// it. False if it is not known.
   bool has_finished() const;
 };
 

@@ -80,6 +80,28 @@ TEST(RunRecord, HasASeriesForEachKey) {
   EXPECT_EQ(run.config_value("optimizer.betas"), "[0.9, 0.98]");
 }
 
+TEST(RunRecord, HasFinishedOnceItsPatienceIsOver) {
+  const std::string losses =
+      "{\"step\":2,\"eval_loss\":2.5,\"eval_ema_loss\":2.5}\n"
+      "{\"step\":4,\"eval_loss\":2.6,\"eval_ema_loss\":2.4}\n"
+      "{\"step\":6,\"eval_loss\":null,\"eval_ema_loss\":2.6}\n";
+  const std::pair<const char*, bool> cases[] = {{"eval: {patience: 2}", true},
+                                                {"eval: {patience: 3}", false},
+                                                {"eval: {patience: 0}", false},
+                                                {"eval: {patience: x}", false},
+                                                {"optimizer: {ema_decay: 0.9}\n"
+                                                 "eval: {patience: 2}",
+                                                 false},
+                                                {"optimizer: {ema_decay: 0.9}\n"
+                                                 "eval: {patience: 1}",
+                                                 true}};
+  for (const auto& [keys, has_finished] : cases) {
+    RunRecord run = metrics(step_line(6, 2.0) + losses);
+    read_keys("config.yaml", std::string("train: {steps: 20}\n") + keys + "\n", run);
+    EXPECT_EQ(run.has_finished(), has_finished) << keys;
+  }
+}
+
 // What a damaged or hostile line must say; lines around it count.
 TEST(RunRecord, NamesDamagedLines) {
   const std::vector<std::pair<std::string, std::string>> cases = {

@@ -32,6 +32,9 @@ TEST(EvaluationHistory, FindsTheBest) {
     for (const double loss : given.losses) history.add({step += 10, loss});
     EXPECT_EQ(history.best_step(), given.best_step);
     EXPECT_EQ(history.since_best(), given.since_best);
+    EXPECT_FALSE(history.exhausts(0));
+    EXPECT_EQ(history.exhausts(1), given.since_best >= 1);
+    EXPECT_FALSE(history.exhausts(given.since_best + 1));
     EXPECT_EQ(history.has(10), !given.losses.empty());
     EXPECT_FALSE(history.has(15));
   }
