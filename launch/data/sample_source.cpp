@@ -50,9 +50,13 @@ void check_ids(const RunConfig& config, const DatasetMetadata& metadata,
                const IndexedDataset& tokens, std::vector<std::string>& notes) {
   const std::string path = metadata_path(tokens.prefix());
   const std::string made_by = excerpt(to_string(metadata.tokenizer), 200);
-  require(metadata.tokenizer.vocab_size <= tokens.vocab_size(),
-          "{} says that its tokens were made by {}, but model.vocab_size is {}: choose {} or more",
-          path, made_by, tokens.vocab_size(), metadata.tokenizer.vocab_size);
+  const int64_t sentinels = num_sentinels(config);
+  require(
+      metadata.tokenizer.vocab_size <= tokens.vocab_size(),
+      "{} says that its tokens were made by {}, but model.vocab_size is {}{}: choose {} or more",
+      path, made_by, config.model.vocab_size,
+      sentinels == 0 ? "" : fmt::format(" and span_corruption.sentinels is {}", sentinels),
+      metadata.tokenizer.vocab_size + sentinels);
   if (metadata.tokenizer.kind == kNoTokenizer) return;
   require(!config.automatic.contains("data.tokenizer"),
           "{} says that its tokens were made by {}, but the run has no tokenizer: to train on ids "
@@ -427,6 +431,16 @@ std::optional<std::string> packed_examples(const DataSection& data) {
       std::ranges::find_if(data.train.parts, is_labeled_file, &DataBlend::Part::path);
   if (found == data.train.parts.end()) return std::nullopt;
   return found->path;
+}
+
+int64_t num_sentinels(const RunConfig& config) {
+  const auto has_prepared = [](const DataBlend& data) {
+    return !std::ranges::all_of(data.parts, is_labeled_file, &DataBlend::Part::path);
+  };
+  const DataSection& data = config.data;
+  const bool is_corrupted = traits_of(config.model).objective == Objective::seq2seq &&
+                            (has_prepared(data.train) || (data.eval && has_prepared(*data.eval)));
+  return is_corrupted ? config.span_corruption.sentinels : 0;
 }
 
 std::unique_ptr<const SampleSource> open_source(const RunConfig& config,

@@ -45,6 +45,10 @@ class SampleSource {
 /// token, data.packing is `documents` then, unless it is given. nullopt if there is none.
 std::optional<std::string> packed_examples(const DataSection& data);
 
+/// How many ids after those of the data are sentinels: 0 unless texts of a prepared dataset are
+/// corrupted (span_corruption).
+int64_t num_sentinels(const RunConfig& config);
+
 /// Opens a source, which copies what it needs from `config`, and appends remarks for the user to
 /// `notes`. Throws if it is missing or damaged, or if its metadata says that a tokenizer other than
 /// `tokenizer` made it.

@@ -26,9 +26,19 @@ std::string tokenizer_name(const RunConfig& config, const Tokenizer& tokenizer) 
                                        : config.data.tokenizer;
 }
 
+/// The ids that data without a tokenizer may have.
+int64_t num_ids(const RunConfig& config) {
+  const int64_t sentinels = num_sentinels(config);
+  require(sentinels < config.model.vocab_size,
+          "model.vocab_size is {}, but span_corruption.sentinels is {}, and they are ids after "
+          "those of the data: choose a vocabulary of {} plus the number of ids, or fewer sentinels",
+          config.model.vocab_size, sentinels, sentinels);
+  return config.model.vocab_size - sentinels;
+}
+
 std::shared_ptr<const Tokenizer> open_tokenizer(const RunConfig& config) {
   if (config.data.tokenizer == kNoTokenizer) {
-    return std::make_shared<const IdTokenizer>(config.model.vocab_size);
+    return std::make_shared<const IdTokenizer>(num_ids(config));
   }
   try {
     return make_tokenizer(config.data.tokenizer);
@@ -71,7 +81,7 @@ std::shared_ptr<const Tokenizer> with_special_tokens(const RunConfig& config,
     return tokenizer;
   }
   check_vocabulary(config, *tokenizer);
-  auto result = std::make_shared<const IdTokenizer>(config.model.vocab_size,
+  auto result = std::make_shared<const IdTokenizer>(num_ids(config),
                                                     given.empty() ? ids->special_ids() : given);
   const ModelTraits traits = traits_of(config.model);
   const std::string missing = missing_special_tokens(traits, result->special());
@@ -86,7 +96,7 @@ std::shared_ptr<const Tokenizer> with_special_tokens(const RunConfig& config,
 void add_vocabulary_note(const RunConfig& config, const Tokenizer& tokenizer,
                          std::vector<std::string>& notes) {
   constexpr int64_t kRoundUp = 128;  // the usual multiple for tensor cores
-  const int64_t unused = config.model.vocab_size - tokenizer.vocab_size();
+  const int64_t unused = config.model.vocab_size - tokenizer.vocab_size() - num_sentinels(config);
   if (unused < kRoundUp) return;
   notes.push_back(fmt::format(
       "model.vocab_size is {}, but the tokenizer has {} tokens: the other {} rows of the embedding "

@@ -336,20 +336,17 @@ class Deriver {
   }
 
   void derive_vocab_size() {
-    require(
-        config().data.tokenizer != kNoTokenizer,
-        "model.vocab_size is auto, but data.tokenizer is none, so nothing says how many ids "
-        "there are: set model.vocab_size to the largest id + 1 or more, or start from a trained "
-        "model with checkpoint.from");
+    const int64_t sentinels = num_sentinels(config());
+    require(config().data.tokenizer != kNoTokenizer,
+            "model.vocab_size is auto, but data.tokenizer is none, so nothing says how many ids "
+            "there are: set model.vocab_size to the largest id + 1{} or more, or start from a "
+            "trained model with checkpoint.from",
+            sentinels == 0 ? "" : fmt::format(" + {} (span_corruption.sentinels)", sentinels));
     std::shared_ptr<const Tokenizer> tokenizer = derived_.tokenizer;
     if (tokenizer == nullptr) tokenizer = make_tokenizer(config().data.tokenizer);
     const std::string of = is_none(*tokenizer) ? "the dataset's" : "the tokenizer's";
-    if (is_seq2seq() && !has_text_files()) {
-      return set("model.vocab_size",
-                 fmt::to_string(tokenizer->vocab_size() + config().span_corruption.sentinels),
-                 of + " and the sentinels");
-    }
-    set("model.vocab_size", fmt::to_string(tokenizer->vocab_size()), of);
+    set("model.vocab_size", fmt::to_string(tokenizer->vocab_size() + sentinels),
+        sentinels == 0 ? of : of + " and the sentinels");
   }
 
   /// Opened on first use, because that verifies the whole checkpoint.

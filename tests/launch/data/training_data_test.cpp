@@ -304,6 +304,29 @@ TEST_F(OpenData, ModelNeedsRowForEachId) {
                {"model.vocab_size is 53, but data.tokenizer is auto (none), which has 100 tokens"});
 }
 
+TEST_F(OpenData, SentinelsFollowTheIdsOfTheData) {
+  const SpecialTokenIds special = {{"eos", 7}};
+  RunConfig run = without_tokenizer(config(SmallKind::span_corruption), special);
+  EXPECT_EQ(open_training_data(run).tokenizer->vocab_size(), kSmallVocabulary);
+  RunConfig small = run;
+  small.model.vocab_size = small.span_corruption.sentinels;
+  expect_error([&] { open_training_data(small); },
+               {"model.vocab_size is 9, but span_corruption.sentinels is 9", "9 plus the number"});
+  // Of a dataset, and of an imported model, which counts the sentinels as ids.
+  run.data.tokenizer.clear();
+  run.automatic = {"data.tokenizer"};
+  for (const int64_t ids : {int64_t{kSmallVocabulary}, run.model.vocab_size}) {
+    const auto kept = std::make_shared<const IdTokenizer>(ids, special);
+    EXPECT_EQ(open_training_data(run, kept).tokenizer->vocab_size(), kSmallVocabulary);
+    EXPECT_NO_THROW(open_part(run, kept, DataPart::eval));
+  }
+  write_metadata("data", {"none", 60, "xxh3-64:0123456789abcdef"});
+  const auto many = std::make_shared<const IdTokenizer>(60, special);
+  expect_error([&] { open_training_data(run, many); },
+               {"data.meta.json", "ids 0 to 59",
+                "model.vocab_size is 62 and span_corruption.sentinels is 9: choose 69 or more"});
+}
+
 TEST_F(OpenData, SpecialTokensReplaceThoseOfDataset) {
   RunConfig run = config();
   run.data.tokenizer.clear();

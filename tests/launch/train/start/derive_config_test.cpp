@@ -164,6 +164,9 @@ TEST_F(DeriveConfig, IdsNeedAVocabularySize) {
     EXPECT_THAT(error_of([&] { derive_config(load(least("ids"), {none}), 1, purpose, ignore); }),
                 AllOf(HasSubstr("model.vocab_size is auto, but data.tokenizer is none"),
                       HasSubstr("checkpoint.from")));
+    const RunConfig t5 = load(least("ids"), {none, "model.kind=t5"});
+    EXPECT_THAT(error_of([&] { derive_config(t5, 1, purpose, ignore); }),
+                HasSubstr("the largest id + 1 + 100 (span_corruption.sentinels) or more"));
     const RunConfig given = load(least("ids"), {none, "model.vocab_size=300"});
     const DerivedConfig found = derive_config(given, 1, purpose, ignore);
     EXPECT_EQ(found.config.model.vocab_size, 300);
