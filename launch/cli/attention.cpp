@@ -67,7 +67,6 @@ std::vector<Sample> samples_of_pairs(const AttentionPageOptions& options,
       "with --source and, unless the model shall write it, a target with --target",
       options.ids ? "--ids" : "--text");
   const Tokenizer& tokenizer = *loaded.tokenizer;
-  require_tokenizer(tokenizer, "--source", loaded.path);
   const ModelConfig& config = loaded.model->config();
   const PairEncoder encoder(tokenizer, traits_of(config).source_length, config.seq_length, false);
   std::vector<Sample> samples;

@@ -1,10 +1,10 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -128,27 +128,46 @@ void generate_for_file(const GenerateOptions& options, const LoadedModel& loaded
         if (!is_encoder_decoder) {
           return continuation_prediction(config, tokenizer, continuations(options, loaded), file);
         }
-        require_tokenizer(tokenizer, "--input", loaded.path);
         return target_prediction(config, tokenizer, target_options(options, tokenizer), file);
       },
       world);
 }
 
-/// Prints the target text of an encoder-decoder for a source text.
+/// The ids that a text has gained since the last call, to be printed after those before.
+class NewIds {
+ public:
+  std::string take(std::span<const int32_t> all) {
+    std::string ids;
+    for (const int32_t id : all.subspan(count_)) {
+      ids += fmt::format("{}{}", count_++ == 0 ? "" : " ", id);
+    }
+    return ids;
+  }
+
+ private:
+  size_t count_ = 0;
+};
+
+/// Prints the target of an encoder-decoder for a source: both texts, or both ids.
 void print_target(const GenerateOptions& options, const LoadedModel& loaded,
                   const std::string& source, Communicator& world) {
   const Tokenizer& tokenizer = *loaded.tokenizer;
-  require_tokenizer(tokenizer, "--prompt", loaded.path);
-  const Sample sample =
-      source_sample(loaded.model->config(), tokenizer, source, options.truncate, "--prompt");
+  if (!options.ids) require_tokenizer(tokenizer, "--prompt", loaded.path);
+  const auto sample_of = options.ids ? source_sample_of_ids : source_sample;
+  const Sample sample = sample_of(loaded.model->config(), tokenizer, source, options.truncate,
+                                  options.ids ? "--ids" : "--prompt");
   TextPrinter printer(world);
+  NewIds ids;
   OnToken on_token;
   if (streams(options, printer)) {
-    on_token = [&](SampledText& text) { printer.add(text.text().take()); };
+    on_token = [&](SampledText& text) {
+      printer.add(options.ids ? ids.take(text.new_tokens()) : text.text().take());
+    };
   }
-  const TargetOptions target = target_options(options, tokenizer);
-  printer.add(
-      generate_targets(*loaded.model, tokenizer, {&sample, 1}, target, 0, on_token)[0].text + "\n");
+  const TargetOptions how = target_options(options, tokenizer);
+  const Target target =
+      generate_targets(*loaded.model, tokenizer, {&sample, 1}, how, 0, on_token)[0];
+  printer.add((options.ids ? ids.take(target.tokens) : target.text) + "\n");
 }
 
 /// Prints a prompt and its continuation, as text or as ids, or the reply to a message.
@@ -162,27 +181,20 @@ void print_continuation(const GenerateOptions& options, const LoadedModel& loade
   }
   if (options.truncate) truncate_prompt(loaded.model->config(), how.ends.max_tokens, tokens);
   SampledText text(how.sampling, tokenizer, how.ends, tokens, 0, how.start());
-  size_t num_ids = 0;
-  const auto next_ids = [&] {
-    std::string ids;
-    for (const int32_t id : text.new_tokens().subspan(num_ids)) ids += fmt::format(" {}", id);
-    num_ids = text.new_tokens().size();
-    return ids;
-  };
-
+  NewIds ids;
   TextPrinter printer(world);
   const bool streaming = streams(options, printer);
-  const std::string shown = options.ids    ? fmt::format("{}", fmt::join(tokens, " "))
-                            : options.chat ? ""
-                                           : prompt;
+  const std::string shown = options.ids ? ids.take(text.tokens()) : options.chat ? "" : prompt;
   OnToken on_token;
   if (streaming) {
     printer.add(shown);
-    on_token = [&](SampledText&) { printer.add(options.ids ? next_ids() : text.text().take()); };
+    on_token = [&](SampledText&) {
+      printer.add(options.ids ? ids.take(text.tokens()) : text.text().take());
+    };
   }
   continue_texts(*loaded.model, {&text, 1}, on_token);
   if (!streaming) printer.add(shown);
-  printer.add((options.ids ? next_ids() : text.text().finish()) + "\n");
+  printer.add((options.ids ? ids.take(text.tokens()) : text.text().finish()) + "\n");
 }
 
 /// Throws if options contradict each other or the model would ignore one.
@@ -202,9 +214,9 @@ void check_options(const GenerateOptions& options, const ModelConfig& model,
           options.num_beams());
   require(!options.ids || options.stops.empty(),
           "--stop is a text, but with --ids the prompt and its continuation are ids: leave it out");
-  require(!is_encoder_decoder || (!options.ids && !options.chat),
-          "{} is for models that continue a text: pass a source with --prompt",
-          options.ids ? "--ids" : "--chat");
+  require(!is_encoder_decoder || !options.chat,
+          "--chat is for models that continue a text: pass a source with --prompt, or its ids with "
+          "--ids");
   const double default_temperature = is_encoder_decoder ? 0.0 : 1.0;
   const bool samples =
       options.num_beams() == 1 && options.temperature.value_or(default_temperature) > 0.0;

@@ -10,6 +10,7 @@
 #include "launch/data/datasets/text_pairs.h"
 #include "launch/data/loading/batch_buffers.h"
 #include "launch/data/loading/device_batch.h"
+#include "launch/tokenizers/id_tokenizer.h"
 #include "models/architecture.h"
 #include "models/layers/attention/key_value_cache.h"
 #include "models/layers/attention/source_cache.h"
@@ -123,6 +124,19 @@ size_t largest_passes(Model& model, Arena& arena, const SourceTokens& sources, i
   return cache.bytes() + source.bytes();
 }
 
+PairEncoder source_encoder(const ModelConfig& config, const Tokenizer& tokenizer, bool truncate) {
+  return {tokenizer, traits_of(config).source_length, config.seq_length, truncate};
+}
+
+/// A sample of which the decoder has read the first token.
+Sample first_of_target(SequenceEnds ends) {
+  Sample sample;
+  sample.tokens = {ends.start};
+  sample.targets = {ends.end};
+  sample.document_lengths = {1};
+  return sample;
+}
+
 }  // namespace
 
 std::vector<Target> generate_targets(GenerationModel& model, const Tokenizer& tokenizer,
@@ -182,13 +196,17 @@ std::vector<Target> generate_targets(GenerationModel& model, const Tokenizer& to
 
 Sample source_sample(const ModelConfig& config, const Tokenizer& tokenizer, std::string_view source,
                      bool truncate, std::string_view where) {
-  const PairEncoder encoder(tokenizer, traits_of(config).source_length, config.seq_length,
-                            truncate);
-  Sample sample;
+  const PairEncoder encoder = source_encoder(config, tokenizer, truncate);
+  Sample sample = first_of_target(encoder.ends());
   encoder.encode_source(source, where, sample);
-  sample.tokens = {encoder.ends().start};
-  sample.targets = {encoder.ends().end};
-  sample.document_lengths = {1};
+  return sample;
+}
+
+Sample source_sample_of_ids(const ModelConfig& config, const Tokenizer& tokenizer,
+                            std::string_view ids, bool truncate, std::string_view where) {
+  const PairEncoder encoder = source_encoder(config, tokenizer, truncate);
+  Sample sample = first_of_target(encoder.ends());
+  encoder.add_source(parse_ids(ids, config.vocab_size, where), where, sample);
   return sample;
 }
 

@@ -43,6 +43,9 @@ std::vector<Target> generate_targets(GenerationModel& model, const Tokenizer& to
 /// as PairEncoder::encode_source does.
 Sample source_sample(const ModelConfig& config, const Tokenizer& tokenizer, std::string_view source,
                      bool truncate, std::string_view where);
+/// Likewise for ids in decimal; throws also for one that is not in the model's vocabulary.
+Sample source_sample_of_ids(const ModelConfig& config, const Tokenizer& tokenizer,
+                            std::string_view ids, bool truncate, std::string_view where);
 
 /// The input for a source text and the target that the model writes for it with greedy search: the
 /// parts of the source, and what the decoder reads to write the target and its end. Throws as

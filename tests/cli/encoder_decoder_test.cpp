@@ -119,6 +119,8 @@ TEST_F(CliEncoderDecoder, LearnsToReverseTextsAndToWriteDates) {
   }
   for (const int ranks : {kAlone, 2}) {
     EXPECT_EQ(generate(ranks, {"--prompt", "abcde"}).output, "edcba\n");
+    const Arguments ids = {"--ids", "97 98 99 100 101"};
+    EXPECT_EQ(generate(ranks, ids).output, "101 100 99 98 97\n");
     EXPECT_EQ(generate(ranks, {"--prompt", "May 3, 1999", "--beams", "3"}).output, "1999-05-03\n");
     for (const Arguments& way : {Arguments{"--stream"}, Arguments{"--beams", "3"}}) {
       Arguments stopped = {"--prompt", "May 3, 1999", "--stop", "05", "--stop", "-03"};
@@ -229,7 +231,9 @@ TEST_F(CliEncoderDecoder, NamesWrongOptionsAndInputs) {
                    {"--top-k and --top-p are for sampling", "--temperature above 0"});
     expect_refused(generate(ranks, {"--prompt", "a", "--max-tokens", "0"}),
                    {"--max-tokens is 0", "choose 1 or more"});
-    expect_refused(generate(ranks, {"--ids", "1 2"}), {"--ids is for models that continue a text"});
+    expect_refused(
+        generate(ranks, {"--prompt", "a", "--chat", "auto"}),
+        {"--chat is for models that continue a text", "--prompt, or its ids with --ids"});
     expect_refused(generate(ranks, {"--prompt", "a", "--beams", "2", "--stream"}),
                    {"--stream shows a text", "2 beams", "leave out --stream or --beams"});
   }

@@ -119,6 +119,35 @@ TEST_F(CliIds, GeneratesIds) {
   EXPECT_EQ(many.count(" 5 "), 0u) << many.output;
 }
 
+TEST_F(CliIds, EncoderDecoderReadsAndWritesIds) {
+  expect_success(run_train(2, "run",
+                           {"data.train=" + at("prepared"), "data.special_tokens={pad: 0, eos: 5}",
+                            "model.kind=t5", "model.source_length=32", "model.vocab_size=auto",
+                            "span_corruption.sentinels=8", "parallel.tensor=2"}));
+  const Outcome inspected = ask("inspect", {}, kAlone, "run/checkpoints/step_00000020");
+  EXPECT_THAT(inspected.output, HasSubstr("none (ids 0 to 39), special tokens {eos: 5, pad: 0}\n"));
+  expect_success(ask("eval", {"--data", at("prepared")}));
+  const Arguments source = {"--ids", "10 47 12", "--max-tokens", "5"};  // 47 is a sentinel
+  const Outcome alone = ask("generate", source);
+  expect_success(alone);
+  EXPECT_THAT(alone.output, testing::MatchesRegex("([0-9]+( [0-9]+)*)?\n"));
+  EXPECT_EQ(ask("generate", joined(source, {"--stream"}), 2).output, alone.output);
+  expect_success(ask("generate", joined(source, {"--beams", "2"})));
+
+  write_text(path("sources.txt"), "10 47 12\n11\n");
+  expect_success(ask("generate", {"--input", at("sources.txt"), "--output", at("targets.tsv")}));
+  EXPECT_THAT(read_text(path("targets.tsv")), StartsWith("target\n"));
+  expect_success(ask("attention", {"--source", "10 12", "--output", at("look")}));
+
+  expect_refused(ask("generate", {"--ids", "10 48"}),
+                 {"--ids: word 2 is \"48\", but must be an id from 0 to 47"});
+  expect_refused(ask("generate", {"--prompt", "10 12"}), {"--prompt is a text", "pass ids"});
+  std::string many;
+  for (int i = 0; i < 40; ++i) many += "10 ";
+  expect_refused(ask("generate", {"--ids", many}), {"--ids: the source has 40 tokens"});
+  expect_success(ask("generate", {"--ids", many, "--truncate"}));
+}
+
 TEST_F(CliIds, CommandsForTextsAskForIds) {
   expect_success(run_train(kAlone, "run", ids({"train.steps=3"})));
   expect_success(run_train(kAlone, "bert", bert({"train.steps=3"})));

@@ -13,20 +13,23 @@ namespace {
 constexpr std::array<std::string_view, 2> kPairNames = {"source", "target"};
 constexpr uint64_t kPairOrderSeed = 0;
 
-/// Encodes a text and cuts it to `most` tokens. Returns whether it was cut.
-bool encode_text(const Tokenizer& tokenizer, std::string_view text, std::string_view name,
-                 int64_t most, std::string_view key, bool truncate, std::string_view where,
-                 std::vector<int32_t>& tokens) {
+std::vector<int32_t> encode_text(const Tokenizer& tokenizer, std::string_view text,
+                                 std::string_view name, std::string_view where) {
   try {
-    tokens = tokenizer.encode(text);
+    return tokenizer.encode(text);
   } catch (const Error& error) {
     fail("{}, {}: {}", where, name, error.what());
   }
+}
+
+/// Cuts a text to `most` tokens. Returns whether it was cut.
+bool fit(std::vector<int32_t>& tokens, std::string_view name, int64_t most, std::string_view key,
+         bool truncate, std::string_view where) {
   require(!tokens.empty(), "{}: the {} has no tokens", where, name);
   if (std::ssize(tokens) <= most) return false;
   require(truncate,
           "{}: the {} has {} tokens, but {} is {}, which leaves room for {}: shorten it, truncate "
-          "it (data.truncate=true), or train with a larger {}",
+          "it (data.truncate=true, or --truncate of generate), or train with a larger {}",
           where, name, tokens.size(), key, most + 1, most, key);
   tokens.resize(static_cast<size_t>(most));
   return true;
@@ -67,8 +70,14 @@ PairEncoder::PairEncoder(const Tokenizer& tokenizer, int64_t source_length, int6
 
 bool PairEncoder::encode_source(std::string_view source, std::string_view where,
                                 Sample& out) const {
-  const bool truncated = encode_text(tokenizer_, source, "source", source_length_ - 1,
-                                     "model.source_length", truncate_, where, out.source_tokens);
+  return add_source(encode_text(tokenizer_, source, "source", where), where, out);
+}
+
+bool PairEncoder::add_source(std::vector<int32_t> tokens, std::string_view where,
+                             Sample& out) const {
+  const bool truncated =
+      fit(tokens, "source", source_length_ - 1, "model.source_length", truncate_, where);
+  out.source_tokens = std::move(tokens);
   out.source_tokens.push_back(ends_.end);
   out.source_lengths.assign(1, static_cast<int32_t>(out.source_tokens.size()));
   return truncated;
@@ -78,8 +87,8 @@ bool PairEncoder::encode(std::string_view source, std::string_view target, std::
                          Sample& out) const {
   out.clear();
   bool truncated = encode_source(source, where, out);
-  truncated = encode_text(tokenizer_, target, "target", seq_length_ - 1, "model.seq_length",
-                          truncate_, where, out.targets) ||
+  out.targets = encode_text(tokenizer_, target, "target", where);
+  truncated = fit(out.targets, "target", seq_length_ - 1, "model.seq_length", truncate_, where) ||
               truncated;
   out.tokens.assign(1, ends_.start);
   out.tokens.insert(out.tokens.end(), out.targets.begin(), out.targets.end());

@@ -50,6 +50,8 @@ class PairEncoder {
 
   /// Sets only the parts of the source.
   bool encode_source(std::string_view source, std::string_view where, Sample& out) const;
+  /// Likewise for the tokens of a source, without its end.
+  bool add_source(std::vector<int32_t> tokens, std::string_view where, Sample& out) const;
 
  private:
   const Tokenizer& tokenizer_;

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "launch/data/datasets/text_fields.h"
+#include "launch/tokenizers/id_tokenizer.h"
 
 namespace tessera {
 namespace {
@@ -21,9 +22,10 @@ class TargetPrediction final : public FilePrediction {
   TargetPrediction(const ModelConfig& config, const Tokenizer& tokenizer,
                    const TargetOptions& options, const FilePredictionOptions& file)
       : tokenizer_(tokenizer), options_(options), format_(file.format) {
+    const auto sample_of = is_none(tokenizer) ? source_sample_of_ids : source_sample;
     const auto add = [&](std::string_view source, int64_t number) {
-      samples_.push_back(source_sample(config, tokenizer, source, file.truncate,
-                                       fmt::format("{}:{}", file.input, number)));
+      samples_.push_back(sample_of(config, tokenizer, source, file.truncate,
+                                   fmt::format("{}:{}", file.input, number)));
     };
     for_each_first_text(file.input, kSourceFields, add);
     require(!samples_.empty(), "{}: there is no text", file.input);

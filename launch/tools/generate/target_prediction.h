@@ -8,8 +8,8 @@
 namespace tessera {
 
 /// The target texts for the sources of a file: the lines of a .txt file, or the source texts of a
-/// .jsonl or .tsv file of pairs, whose targets may be missing. Throws, naming file and line, for a
-/// source that cannot be encoded.
+/// .jsonl or .tsv file of pairs, whose targets may be missing. Without a tokenizer, texts are ids.
+/// Throws, naming file and line, for a source that cannot be encoded.
 ///
 ///     tsv    the header "target" and a line per text, with spaces for tabs and line ends
 ///     jsonl  {"target": "..."}
