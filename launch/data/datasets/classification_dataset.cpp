@@ -112,7 +112,8 @@ bool WordEncoder::encode(std::span<const std::string_view> words, std::span<cons
   const bool too_long = out.tokens.size() > most;
   require(!too_long || truncate_,
           "{}: the sentence has {} tokens, including 2 special ones, but seq_length is {}: split "
-          "it, truncate it (data.truncate=true), or train with a larger model.seq_length",
+          "it, train with a larger model.seq_length or, if it is training data, truncate it "
+          "(data.truncate=true)",
           where, length, seq_length_);
   if (too_long) {
     out.tokens.resize(most);

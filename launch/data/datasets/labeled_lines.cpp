@@ -126,6 +126,11 @@ std::string_view json_text(const Json& object, const char* key, const std::strin
   return value.get_ref<const std::string&>();
 }
 
+/// Advice if a file of texts to predict for has other fields or columns.
+constexpr std::string_view kTextsAdvice =
+    ": give each text as text, and leave other fields out, or pass a .txt file with a text on each "
+    "line";
+
 /// Whether a field or column has labels of any problem type.
 bool has_labels(std::string_view name) { return name == "label" || name == "labels"; }
 
@@ -146,7 +151,7 @@ void read_jsonl(LineReader& lines, TextLabels* labels,
       require(key == "text" || key == "text_pair" || key == field ||
                   (labels == nullptr && has_labels(key)),
               "{}: has a field {}, but only {} are allowed{}", where, quote(key), known,
-              problem_type_advice(key, field));
+              labels == nullptr ? kTextsAdvice : problem_type_advice(key, field));
     }
     require(object.contains("text"), "{}: there is no \"text\"", where);
     require(labels == nullptr || object.contains(field), "{}: there is no \"{}\"", where, field);
@@ -172,7 +177,12 @@ constexpr std::string_view kWordAdvice =
     " (for a label of each word, set model.head to token_classification)";
 
 /// The line that names `columns` columns, in the order most files have.
-std::string header_advice(size_t columns, std::string_view label) {
+std::string header_advice(size_t columns, const TextLabels* labels) {
+  if (labels == nullptr) {
+    return "the first line must name the column text, and may name text_pair and label" +
+           std::string(kTextsAdvice);
+  }
+  const std::string_view label = label_field(labels->type());
   return fmt::format(
       "the first line must name the columns text and {}, and text_pair for pairs; if there is no "
       "such line, add \"{}\\t{}\" at the top, where \\t is a tab, in the order of the columns",
@@ -192,15 +202,15 @@ Columns read_header(const LineReader& lines, const TextLabels* labels) {
                                     : names[i] == "text_pair" ? &columns.text_pair
                                     : is_label(names[i])      ? &columns.label
                                                               : nullptr;
-    const std::string_view advice = problem_type_advice(names[i], label);
+    std::string_view advice = problem_type_advice(names[i], label);
+    if (advice.empty()) advice = kWordAdvice;
     require(column != nullptr, "{}: column {} is {}, but {}{}", lines.where(), i + 1,
-            quote(names[i]), header_advice(names.size(), label),
-            advice.empty() ? kWordAdvice : advice);
+            quote(names[i]), header_advice(names.size(), labels), labels == nullptr ? "" : advice);
     require(!*column, "{}: the column {} appears twice", lines.where(), names[i]);
     *column = i;
   }
   require(columns.text && (columns.label || labels == nullptr), "{}: there is no column {}, but {}",
-          lines.where(), columns.text ? label : "text", header_advice(names.size(), label));
+          lines.where(), columns.text ? label : "text", header_advice(names.size(), labels));
   return columns;
 }
 

@@ -137,7 +137,8 @@ TEST_F(WordEncoders, LabelsFirstTokenOfEachWord) {
   EXPECT_EQ(sample.token_types, Ints(7, 0));
   EXPECT_TRUE(names_all(
       error_of([&] { WordEncoder(*tokenizer_, 6, false).encode(words, {}, "a.tsv:3", sample); }),
-      {"a.tsv:3", "7 tokens", "seq_length is 6", "split it"}));
+      {"a.tsv:3", "7 tokens", "seq_length is 6", "split it",
+       "if it is training data, truncate it (data.truncate=true)"}));
   EXPECT_TRUE(WordEncoder(*tokenizer_, 6, true).encode(words, Ints{2, 1, 0}, "", sample));
   EXPECT_EQ(sample.targets, (Ints{kNone, 2, 1, kNone, kNone, kNone}));
   const std::vector<std::string_view> invisible = {"w0", "\u00ad"};  // cleaned away

@@ -429,6 +429,16 @@ TEST_F(FilePredictions, NamesLineAndLeavesNoOutput) {
   expect_error([&] { labels("a.txt", "w0\n\nw3\n"); }, {"a.txt:2", "empty"});
   expect_error([&] { labels("a.tsv", "label\nx\n"); }, {"a.tsv:1", "no column text"});
   expect_error([&] { labels("a.tsv", "text\tscore\n"); }, {"a.tsv:1", "\"score\""});
+  // Files for training an embedding.
+  const std::pair<const char*, const char*> tuples[] = {
+      {"a.tsv", "anchor\tpositive\nw0\tw3\n"},
+      {"a.jsonl", "{\"anchor\": \"w0\", \"positive\": \"w3\"}\n"}};
+  for (const auto& [name, text] : tuples) {
+    const std::string error = test::error_of([&, n = name, t = text] { labels(n, t); });
+    EXPECT_THAT(error, testing::AllOf(testing::HasSubstr("\"anchor\""),
+                                      testing::HasSubstr("give each text as text"),
+                                      testing::Not(testing::HasSubstr("model.head"))));
+  }
   expect_error([&] { labels("a.jsonl", "{\"label\": 1}\n"); }, {"a.jsonl:1", "no \"text\""});
   expect_error([&] { labels("a.csv", "text\n"); }, {"a.csv", ".jsonl, .tsv or .txt"});
   const RunConfig masked = config(SmallKind::bert_packed);
