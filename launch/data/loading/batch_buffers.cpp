@@ -20,12 +20,14 @@ int64_t checked_capacity(const BatchShape& shape) {
           "a batch of {} sequences of {} tokens: both must be at least 1", sequences, seq_length);
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   require(sequences <= kMost / std::max(seq_length, source_length),
-          "a micro-batch of {} sequences of {} tokens has more than the {} allowed tokens: choose "
-          "a smaller batch.micro",
+          "a rank would hold {} sequences of {} tokens at once, but at most {} tokens are allowed: "
+          "choose a smaller batch.global or more data ranks, and a smaller batch.micro (of a "
+          "command, --micro-batch)",
           sequences, std::max(seq_length, source_length), kMost);
   require(shape.patch_width <= std::numeric_limits<int64_t>::max() / 8 / (sequences * seq_length),
-          "a micro-batch of {} images of {} patches of {} numbers does not fit in memory: choose a "
-          "smaller batch.micro",
+          "a rank would hold {} images of {} patches of {} numbers at once, which do not fit in "
+          "memory: choose a smaller batch.global or more data ranks, and a smaller batch.micro (of "
+          "a command, --micro-batch)",
           sequences, seq_length, shape.patch_width);
   return sequences * seq_length;
 }

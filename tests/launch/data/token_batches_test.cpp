@@ -294,6 +294,17 @@ TEST(BatchBuffers, HoldsAFullBatch) {
   EXPECT_THROW(buffers.append_empty(), Error);
 }
 
+// The memory plan counts a rank's share of a step, and not only a micro-batch.
+TEST(BatchBuffers, RejectsMoreTokensThanAnInt32) {
+  for (const BatchShape shape :
+       {BatchShape{100'000'002, 32},
+        BatchShape{.sequences = 100'000'002, .seq_length = 2, .source_length = 32}}) {
+    EXPECT_TRUE(names_all(error_of([&] { full_batch_on_meta(shape); }),
+                          {"a rank would hold 100000002 sequences of 32 tokens", "2147483647",
+                           "a smaller batch.global"}));
+  }
+}
+
 TEST(BatchBuffers, RejectsInvalidSamples) {
   BatchBuffers buffers({2, 3});
   const auto message = [&](const Sample& sample) {
