@@ -58,9 +58,13 @@ std::string table_of(const LayoutSweep& sweep, size_t most) {
   return text;
 }
 
-/// "the smallest needs 93.0 GiB: tensor 8, micro 1, recompute block"
+/// "the smallest needs 93.0 GiB beside the 2.0 GiB that stay free: tensor 8, micro 1, recompute
+/// block"
 std::string smallest_text(const LayoutSweep& sweep) {
-  return fmt::format("the smallest needs {}: {}", human_bytes(sweep.smallest_memory),
+  const std::string beside = sweep.left_free == 0 ? ""
+                                                  : fmt::format(" beside the {} that stay free",
+                                                                human_bytes(sweep.left_free));
+  return fmt::format("the smallest needs {}{}: {}", human_bytes(sweep.smallest_memory), beside,
                      to_string(*sweep.smallest));
 }
 
@@ -71,7 +75,8 @@ std::string to_string(const LayoutSweep& sweep, size_t most) {
       fmt::format("layouts of {} in {} of memory a rank", plural(sweep.options.ranks, "rank"),
                   human_bytes(sweep.options.memory));
   if (sweep.left_free > 0) {
-    text += fmt::format(", of which {} stay free for CUDA itself", human_bytes(sweep.left_free));
+    text +=
+        fmt::format(", of which {} must stay free for CUDA itself", human_bytes(sweep.left_free));
   }
   text += "; nothing was run\n" + assumptions(sweep);
   if (sweep.fitting.empty()) {

@@ -99,7 +99,7 @@ TEST(LayoutSweep, ReportsSmallestLayoutIfNoneFits) {
   EXPECT_EQ(sweep.smallest->micro, 1);
   EXPECT_THAT(to_string(sweep, 20),
               HasSubstr("none fits: the smallest needs " + human_bytes(sweep.smallest_memory) +
-                        ": tensor 4, micro 1, recompute "));
+                        " beside the 2.0 GiB that stay free: tensor 4, micro 1, recompute "));
   const Json json = to_json(sweep);
   EXPECT_TRUE(json["layouts"].empty());
   EXPECT_EQ(json["smallest_too_large"]["tensor"], 4);
@@ -113,7 +113,7 @@ TEST(LayoutSweep, ReportsAssumptions) {
   for (const char* fact : {"400 TFLOP/s a rank", "3.30 TB/s of memory bandwidth per rank",
                            "300 GB/s sent to the tensor ranks", "40.0 GB/s sent to the data ranks",
                            "hidden while", "20 us of latency per exchange", "predicted s",
-                           "2.0 GiB stay free", "predictions", "  and 175 more"}) {
+                           "2.0 GiB must stay free", "predictions", "  and 175 more"}) {
     EXPECT_THAT(text, HasSubstr(fact));
   }
   EXPECT_EQ(to_json(sweep)["layouts"].size(), 180U);
