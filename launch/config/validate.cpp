@@ -255,6 +255,8 @@ void check_bad_steps(const RunConfig& config) {
 
 void check_log(const RunConfig& config) {
   const LogSection& log = config.log;
+  require_default(log.timeline_steps > 0 || log.timeline_skip == LogSection().timeline_skip,
+                  "log.timeline_skip", "log.timeline_steps is 0");
   require(log.histogram_interval == 0 || log.tensorboard,
           "log.histogram_interval is {}, but log.tensorboard is false, and histograms are for "
           "TensorBoard: set tensorboard to true, or histogram_interval to 0",

@@ -73,6 +73,9 @@ TEST(ConfigValidate, LogsOnlyWhatThereIs) {
   EXPECT_THAT(validate_error({"log.histogram_interval=5"}, 1),
               HasSubstr("log.histogram_interval is 5, but log.tensorboard is false"));
   EXPECT_NO_THROW(validate(config_with({"log.histogram_interval=5", "log.tensorboard=true"}), 1));
+  EXPECT_THAT(validate_error({"log.timeline_skip=5"}, 1),
+              HasSubstr("log.timeline_skip is set, but log.timeline_steps is 0"));
+  EXPECT_NO_THROW(validate(config_with({"log.timeline_skip=5", "log.timeline_steps=1"}), 1));
   EXPECT_THAT(validate_error({"log.attention_interval=5"}, 1),
               HasSubstr("log.attention_interval is 5, but there is no held-out text"));
   EXPECT_NO_THROW(validate(config_with({"log.attention_interval=5", "data.eval_fraction=0.1"}), 1));
