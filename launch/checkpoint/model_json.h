@@ -17,9 +17,9 @@ Json architecture_json(const ModelConfig& config);
 /// naming the key, if one is missing (unless it was added later), unknown, or has an invalid value.
 ModelConfig model_from_json(const Json& json, std::string_view owner = "the checkpoint's model");
 
-/// Whether a key of architecture_json() is of the heads of a text model: a run that starts with
-/// other weights (checkpoint.from) may have other ones. Whether an image has a token for its class
-/// is of the body.
+/// Whether a key of architecture_json() configures the heads, which may differ from those of the
+/// model that a run starts with (checkpoint.from). A model of images is an exception: there,
+/// classifier_pooling also decides whether the body has a class token.
 bool is_of_heads(std::string_view key);
 
 }  // namespace tessera

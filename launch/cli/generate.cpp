@@ -109,8 +109,8 @@ void note_spelled_token(const Tokenizer& tokenizer, const std::string& prompt,
   for (const auto& [name, token] : chat_token_names(tokenizer)) {
     if (prompt.find(name) == std::string::npos || std::ranges::count(tokens, token) > 0) continue;
     fmt::print(stderr,
-               "note: --prompt has {}, which is text and not the special token, as in training "
-               "data: the token is {} in a prompt of --ids\n",
+               "note: --prompt contains {} as plain text, as in training data: to pass the special "
+               "token, use its id, {}, with --ids\n",
                for_terminal(name), token);
   }
 }

@@ -700,8 +700,8 @@ void describe(Section& optimizer, auto& field) {
 template <MaybeConst<EvalSection> Section>
 void describe(Section& eval, auto& field) {
   field("interval", eval.interval, IntegerIn{0, kMaxSteps},
-        "Steps between evaluations, which need `data.eval` or `data.eval_fraction`; 0 disables "
-        "them.");
+        "Steps between evaluations, which need `data.eval` or `data.eval_fraction`; the last step "
+        "of the run is evaluated, too. 0 disables them.");
   field("batches", eval.batches, IntegerIn{1, kMaxSteps},
         "Batches of `batch.global` sequences that an evaluation averages over.");
   field("patience", eval.patience, IntegerIn{0, kMaxSteps},

@@ -68,8 +68,8 @@ TEST_F(CliBpe, TrainsPreparesAndGenerates) {
       2, "generate",
       {"--prompt", "3 times<|endoftext|>", "--temperature", "0", "--max-tokens", "2"});
   expect_success(spelled);
-  EXPECT_EQ(spelled.count("note: --prompt has <|endoftext|>, which is text and not the special "
-                          "token, as in training data: the token is 319 in a prompt of --ids"),
+  EXPECT_EQ(spelled.count("note: --prompt contains <|endoftext|> as plain text, as in training "
+                          "data: to pass the special token, use its id, 319, with --ids"),
             1u)
       << spelled.output;
   expect_success(run_on_checkpoint(kAlone, "attention",

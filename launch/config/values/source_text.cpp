@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "launch/support/text/utf8.h"
+#include "launch/support/files/piece_reader.h"
 
 namespace tessera {
 namespace {

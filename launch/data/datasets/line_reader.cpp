@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "launch/support/text/utf8.h"
+#include "launch/support/files/piece_reader.h"
 
 namespace tessera {
 

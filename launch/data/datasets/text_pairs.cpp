@@ -29,7 +29,7 @@ bool fit(std::vector<int32_t>& tokens, std::string_view name, int64_t most, std:
   if (std::ssize(tokens) <= most) return false;
   require(truncate,
           "{}: the {} has {} tokens, but {} is {}, which leaves room for {}: shorten it, truncate "
-          "it (data.truncate=true, or --truncate of generate), or train with a larger {}",
+          "it (data.truncate=true in training, --truncate in generate), or train with a larger {}",
           where, name, tokens.size(), key, most + 1, most, key);
   tokens.resize(static_cast<size_t>(most));
   return true;

@@ -52,11 +52,11 @@ struct AdapterSettings {
   std::vector<std::string> modules;  ///< that were trained as a whole
 };
 
-/// PEFT repeats the initialization of adapters when it loads them, and some kinds also change the
-/// weights of the base model.
+/// Some kinds of initialization also change the weights of the base model, when training starts or
+/// whenever PEFT loads the adapters.
 void check_initialization(const ForeignJson& reader) {
   constexpr const char* kKey = "init_lora_weights";
-  constexpr const char* kKeepBase[] = {"gaussian", "orthogonal", "eva", "mica", "lora_ga"};
+  constexpr const char* kKeepBase[] = {"gaussian", "orthogonal", "eva", "mica"};
   if (reader.is_flag(kKey)) return;
   const std::string name = reader.text(kKey, "gaussian");
   require(std::ranges::find(kKeepBase, name) != std::end(kKeepBase),
@@ -310,8 +310,10 @@ AdapterImportReport import_adapter(const AdapterImportOptions& options) {
   if (classifies(model.head) && model.problem_type != ProblemType::regression &&
       !request.extra.contains(kLabelsKey)) {
     notes.push_back(
-        fmt::format("neither the adapters nor the base model name the {} labels, so they are "
-                    "numbers: to name them, set data.labels in the configuration",
+        fmt::format("{}: to name the {} labels, set data.labels in the configuration",
+                    classifier ? "the labels that the adapters were trained on are numbers"
+                               : "neither the adapters nor the base model name labels, so they are "
+                                 "numbers",
                     model.num_labels));
   }
   for (const auto& [name, stored] : base.manifest().attachments) {

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "core/error.h"
-#include "launch/support/text/utf8.h"
 
 namespace tessera {
 namespace {
@@ -32,10 +31,12 @@ std::string_view foreign_compression(std::string_view start) {
   return bzip2 ? "bzip2" : "";
 }
 
-/// What a file is that begins with the first bytes of another format; empty for anything else.
+/// The format of a file that is no text in UTF-8, and what to do; empty if it may be.
 std::string_view not_utf8(std::string_view start) {
-  if (start.starts_with("PAR1"))
+  // A text may also start with "PAR1", but what follows in Parquet is a control character.
+  if (start.starts_with("PAR1") && start.size() > 4 && static_cast<uint8_t>(start[4]) < '\t') {
     return "Parquet, not text: give it a name in .parquet, or add --format parquet";
+  }
   if (start.starts_with("\xFF\xFE") || start.starts_with("\xFE\xFF")) {
     return "UTF-16: convert it to UTF-8, as with iconv -f UTF-16 -t UTF-8";
   }

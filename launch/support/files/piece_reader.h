@@ -16,6 +16,10 @@ namespace tessera {
 /// The maximum size of a piece.
 inline constexpr size_t kPieceBytes = size_t{1} << 20;
 
+/// The byte order mark of UTF-8. Some programs put it at the beginning of a file; it is not part of
+/// the text.
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
 /// The path that stands for standard input.
 inline constexpr std::string_view kStdin = "-";
 

@@ -7,9 +7,6 @@
 
 namespace tessera {
 
-/// What some programs write at the beginning of a file. It is not part of the text.
-inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-
 /// A character of a text, or an invalid byte.
 struct Utf8Character {
   std::string_view bytes;

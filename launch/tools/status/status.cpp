@@ -154,7 +154,7 @@ std::string run_state(const std::vector<RankView>& views, int64_t now) {
         (life == Life::alive ? kept->waits() && !view.waits() : view.ring->end > kept->ring->end);
     if (says_more) kept = &view;
   }
-  // Each ends all ranks, though the process of one may outlive the run, as one that is stopped.
+  // Either ends the whole run, even if the process of a rank still exists, for example stopped.
   if (ended != nullptr && ended->ring->end == RankEnd::failed) return "failed";
   if (ended != nullptr && ended->ring->end == RankEnd::hung) return "hung";
   if (any_silent) return "silent";

@@ -82,10 +82,10 @@ class Deriver {
       take_model(checkpoint_from(), /*heads=*/config().checkpoint.from_state);
     }
     if (wants("model.head")) derive_head();
-    derive_images();
+    if (!own_ && config().checkpoint.from && wants_of_model()) derive_pooling();
+    derive_images();  // their tokens depend on the pooling
     if (wants("model.next_sentence")) derive_next_sentence();
     if (wants("data.packing")) derive_packing();
-    if (!own_ && config().checkpoint.from && wants_of_model()) derive_pooling();
     if (wants("model.hard_negatives")) derive_hard_negatives();
     if (wants("model.num_labels") || wants("data.labels")) derive_labels();
     const bool needs_tokenizer = purpose_ == DeriveFor::training || wants("model.vocab_size");

@@ -86,12 +86,13 @@ Checkpoint open_of_same_body(const RunConfig& config, const fs::path& path) {
     if (key.starts_with("lora_")) return !has_adapters;
     if (key == "seq_length" || key == "source_length") return any_length;
     if (key == "classifier_pooling") return !has_images;
-    return key.starts_with("rotary_") || is_of_heads(key);
+    return key.starts_with("rotary_") || key == "local_rotary_base" || is_of_heads(key);
   };
-  check_model(checkpoint, config, may_differ,
-              "checkpoint.from needs the same model, except for its heads, rotary_base and "
-              "rotary_scaling and, without learned positions, its seq_length: use the checkpoint's "
-              "values, which are in its run's config.yaml, or another checkpoint");
+  check_model(
+      checkpoint, config, may_differ,
+      "checkpoint.from needs the same model, except for its heads, the frequencies of rotary "
+      "positions and, without learned positions, its seq_length: use the checkpoint's "
+      "values, which are in its run's config.yaml, or another checkpoint");
   return checkpoint;
 }
 
@@ -173,7 +174,8 @@ void check_tokenizer(const RunConfig& config, const Trainer& trainer, const Chec
   const auto* saved_ids = dynamic_cast<const IdTokenizer*>(saved.get());
   const auto* ids = dynamic_cast<const IdTokenizer*>(now);
   if (ids != nullptr && saved_ids != nullptr) {
-    if (saved_ids->special_ids().empty()) return;  // not known when it was imported
+    const bool not_known = saved_ids->special_ids().empty();  // when it was imported
+    if (not_known || ids->special_ids() == saved_ids->special_ids()) return;
     return report(fmt::format(
         "data.special_tokens is {}, but {} has {}: ids mean something else from here on",
         SpecialTokenMap{}.write(ids->special_ids()), path,

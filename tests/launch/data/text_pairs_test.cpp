@@ -65,7 +65,7 @@ TEST_F(TextPairFiles, NamesWrongLines) {
       {"p.tsv",
        "source\ttarget\nabcd\tx\n",
        {"p.tsv:2", "source has 4", "model.source_length is 4", "room for 3",
-        "(data.truncate=true, or --truncate of generate)"}},
+        "(data.truncate=true in training, --truncate in generate)"}},
       {"p.tsv", "source\ttarget\na\txyz\n", {"p.tsv:2", "target has 3", "model.seq_length is 3"}},
       {"p.tsv", "source\ttarget\n\tx\n", {"p.tsv:2", "source has no tokens"}},
       {"p.jsonl", R"({"source": "a", "target": ""})", {"p.jsonl:1", "target has no tokens"}},

@@ -228,8 +228,8 @@ TEST_F(AdapterModules, KeepSettingsOfClassifiers) {
 
   write_tensors(weights(adapter), read_tensors(weights(adapter)));
   const AdapterImportReport plain = import(adapter, "base", "plain");
-  EXPECT_THAT(plain.notes,
-              testing::ElementsAre(testing::HasSubstr("name the 3 labels, so they are numbers")));
+  EXPECT_THAT(plain.notes, testing::ElementsAre(
+                               testing::HasSubstr("so they are numbers: to name the 3 labels")));
   EXPECT_EQ(manifest_of(plain).model.at("problem_type"), "single_label_classification");
   EXPECT_FALSE(manifest_of(plain).extra.contains(kLabelsKey));
   const AdapterImportReport named = import(adapter, "other", "named");

@@ -234,6 +234,7 @@ TEST_F(HuggingFaceExport, AdaptersComeBack) {
         {"init_lora_weights", "olora", "weights of the base model"},
         {"init_lora_weights", "corda", "path_initial_model_for_weight_conversion"},
         {"init_lora_weights", "loftq", "\"loftq\""},
+        {"init_lora_weights", "lora_ga", "\"lora_ga\""},
         {"init_lora_weights", 1, "must be a string"},
         {"r", 0, "must be from 1"},
         {"r", 3, "has shape"},

@@ -368,6 +368,17 @@ TEST_F(FineTune, HeadsAndRotaryFrequenciesMayDiffer) {
   expect_refused(images, {"model.classifier_pooling is \"cls\" in the checkpoint and \"mean\""});
 }
 
+TEST_F(FineTune, ImagesHaveThePoolingOfTheCheckpoint) {
+  train_and_save(config(SmallKind::mean_images, "mean"));
+  RunConfig run = config(SmallKind::mean_images, "run", "mean");
+  const int64_t patches = run.model.num_patches();
+  run.automatic = {"model.classifier_pooling", "model.seq_length"};
+  run.model.classifier_pooling = Pooling::cls;
+  const RunConfig derived = derive_config(run, 1, DeriveFor::training).config;
+  EXPECT_EQ(derived.model.classifier_pooling, Pooling::mean);
+  EXPECT_EQ(derived.model.seq_length, patches);
+}
+
 TEST_F(FineTune, ReinitializesHeadForDifferentLabels) {
   const fs::path path = train_and_save(config(SmallKind::classifier, "three"));
   RunConfig run = config(SmallKind::classifier, "run", "three");

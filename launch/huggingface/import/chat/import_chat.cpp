@@ -85,6 +85,7 @@ std::optional<ChatForm> import_chat_form(const fs::path& folder, const Tokenizer
   for (const auto& [name, id] : ids) names.push_back(name);
   ChatForm form{"imported"};
   bool has_date = false;
+  std::vector<std::string> own_notes;
   try {
     const auto render = [&](const std::vector<ChatProbe>& probes) {
       RenderedChats rendered = render_chats(*jinja, tokens, probes);
@@ -92,8 +93,9 @@ std::optional<ChatForm> import_chat_form(const fs::path& folder, const Tokenizer
       return std::move(rendered.chats);
     };
     const std::optional<ChatForm> own = own_form(*jinja, tokens, tokenizer);
-    form = own ? *own : derive_chat_form(render, names, notes);
+    form = own ? *own : derive_chat_form(render, names, own_notes);
     (void)ChatTemplate(std::make_shared<const ChatForm>(form), tokenizer);
+    notes.insert(notes.end(), own_notes.begin(), own_notes.end());
   } catch (const Error& error) {
     form = ChatForm{"imported"};
     form.problem =

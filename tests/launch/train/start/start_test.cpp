@@ -100,6 +100,16 @@ TEST_F(Resume, ReportsTokenizerThatComesOrGoes) {
   EXPECT_THAT(reports_of(run), ElementsAre(HasSubstr("tokens may mean other words from here on")));
 }
 
+// Sentinels are no ids of the tokenizer, but their number changes how many ids it has.
+TEST_F(Resume, ReportsNothingIfOnlySentinelsChange) {
+  RunConfig run = test::small_run(folder_, "run", test::SmallKind::span_corruption);
+  run.data.tokenizer = "none";
+  run.data.special_tokens = {{"eos", 7}};
+  reports_of(run);
+  run.span_corruption.sentinels -= 3;
+  EXPECT_THAT(reports_of(run), IsEmpty());
+}
+
 TEST_F(Resume, RefusesStateOfOtherOptimizer) {
   RunConfig run = run_on({{"data", 1.0}});
   run.optimizer.eps = OptimizerSection().eps;
