@@ -70,7 +70,7 @@ TEST_F(TextTupleFiles, NamesWrongLine) {
       {"a.tsv", "anchor\tlabel\na\t0\n", {"a.tsv:1", "column 2", "\"label\"", "positive"}},
       {"a.tsv", "anchor\tnegative\na\tb\n", {"a.tsv:1", "no column positive"}},
       {"a.tsv", "anchor\tanchor\tpositive\n", {"a.tsv:1", "anchor appears twice"}},
-      {"a.tsv", "anchor\tpositive\na\tb\tc\n", {"a.tsv:2", "3 columns", "names 2"}},
+      {"a.tsv", "anchor\tpositive\na\tb\tc\n", {"a.tsv:2", "columns is 3", "names 2"}},
       {"a.tsv", "anchor\tpositive\n\n", {"a.tsv:2", "empty"}},
       {"a.jsonl", "[]\n", {"a.jsonl:1", "one object"}},
       {"a.jsonl", "{\"anchor\": \"a\"}\n", {"a.jsonl:1", "no \"positive\""}},
