@@ -128,8 +128,8 @@ std::string_view json_text(const Json& object, const char* key, const std::strin
 
 /// Advice if a file of texts to predict for has other fields or columns.
 constexpr std::string_view kTextsAdvice =
-    ": give each text as text, and leave other fields out, or pass a .txt file with a text on each "
-    "line";
+    ": name the texts \"text\", and leave out what else there is, or pass a .txt file with a text "
+    "on each line";
 
 /// Whether a field or column has labels of any problem type.
 bool has_labels(std::string_view name) { return name == "label" || name == "labels"; }

@@ -436,7 +436,7 @@ TEST_F(FilePredictions, NamesLineAndLeavesNoOutput) {
   for (const auto& [name, text] : tuples) {
     const std::string error = test::error_of([&, n = name, t = text] { labels(n, t); });
     EXPECT_THAT(error, testing::AllOf(testing::HasSubstr("\"anchor\""),
-                                      testing::HasSubstr("give each text as text"),
+                                      testing::HasSubstr("name the texts \"text\""),
                                       testing::Not(testing::HasSubstr("model.head"))));
   }
   expect_error([&] { labels("a.jsonl", "{\"label\": 1}\n"); }, {"a.jsonl:1", "no \"text\""});
