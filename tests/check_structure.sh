@@ -67,4 +67,18 @@ forbid "$all" 'protozero/' '/(sentencepiece_model|tensorboard_log)\.cpp' \
   'only sentencepiece_model and tensorboard_log include protozero'
 forbid "$all" '(arrow|parquet)/' '^launch/support/input/parquet_texts\.cpp' 'only parquet_texts includes Arrow'
 forbid "$all" '(zlib|zstd)' '^launch/support/files/decompressor\.cpp' 'only decompressor includes zlib and zstd'
+
+# use_only PATTERN EXCEPT WHY: no line in launch matches PATTERN, unless its path matches EXCEPT.
+use_only() {
+  local found
+  found=$(grep -rnE --include='*.h' --include='*.cpp' "$1" launch | grep -vE "$2" || true)
+  if [ -n "$found" ]; then
+    printf '%s:\n%s\n' "$3" "$found"
+    bad=1
+  fi
+}
+use_only '(fmt::|[^a-z_:])(print|printf|fprintf|puts|fputs)\(std(out|err)|fmt::print\(|std::c(out|err)\b' '^launch/cli/launcher\.cpp' \
+  'print with launch/support/text/print.h'
+use_only 'Json::(sax_)?parse\(|std::ofstream' '^launch/support/(text/json|input/json_lines)\.cpp' \
+  'read JSON with parse_json() or for_each_json_line(), and write files with StagedFile, StagedFolder or AppendedFile'
 exit $bad

@@ -3,13 +3,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <vector>
 
 #include "core/error.h"
 #include "launch/checkpoint/format/manifest.h"
 #include "launch/checkpoint/format/step_folder.h"
 #include "launch/checkpoint/verify.h"
+#include "launch/support/text/print.h"
 #include "parallel/communicators/exchange.h"
 
 namespace tessera {
@@ -82,9 +82,7 @@ std::optional<fs::path> newest_intact_checkpoint(const fs::path& run_dir,
   return checkpoints_folder(run_dir) / name;
 }
 
-void warn_of_skipped(const std::string& line) {
-  fmt::print(stderr, "warning: passed over {}\n", line);
-}
+void warn_of_skipped(const std::string& line) { print_error("warning: passed over {}\n", line); }
 
 fs::path resolve_checkpoint(const fs::path& path, const ReportSkipped& report_skipped) {
   require(fs::is_directory(path), "{} is not a folder: pass a run's folder, or one of its steps",

@@ -12,7 +12,9 @@
 #include "launch/data/datasets/text_pairs.h"
 #include "launch/data/images/image_dataset.h"
 #include "launch/generation/target_generation.h"
-#include "launch/support/files/publish_file.h"
+#include "launch/support/files/whole_files.h"
+#include "launch/support/text/html.h"
+#include "launch/support/text/print.h"
 #include "launch/tools/attention/attention_page.h"
 #include "launch/tools/attention/record_attention.h"
 #include "models/architecture.h"
@@ -32,13 +34,9 @@ struct AttentionPageOptions {
   bool pack = false;
   AttentionChoice choice;
   std::string output = "attention";
+  bool overwrite = false;
   DeviceOptions devices;
 };
-
-void write_output(const std::string& path, const std::string& text) {
-  publish_file(path, text);
-  fmt::print("wrote {}\n", path);
-}
 
 /// The samples of a model that reads texts.
 std::vector<Sample> samples_of_texts(const AttentionPageOptions& options,
@@ -108,14 +106,22 @@ AttentionReport report_of(const AttentionPageOptions& options, const LoadedModel
 }
 
 void look(const AttentionPageOptions& options, Communicator& world) {
+  const std::string json = options.output + ".json", html = options.output + ".html";
+  Replace replace = Replace::refuse;
+  all_or_none(world, [&] {
+    if (world.rank() != 0) return;
+    replace = replace_page(html, options.overwrite);  // then the numbers beside it are ours, too
+    require_replaceable(html, replace);
+    require_replaceable(json, replace);
+  });
   const LoadedModel loaded = load_model(options.checkpoint, options.ema, options.devices, world);
   // All ranks see the same texts, so only writing can fail on one rank alone.
   all_alike(world, [&] {
     AttentionReport report = report_of(options, loaded);
     if (world.rank() != 0) return;
     report.checkpoint = loaded.path.string();
-    write_output(options.output + ".json", to_json(report).dump() + "\n");
-    write_output(options.output + ".html", to_html(report));
+    write_whole_files({{json, to_json(report).dump() + "\n"}, {html, to_html(report)}}, replace);
+    print_out("wrote {}\nwrote {}\n", json, html);
   });
 }
 
@@ -172,9 +178,10 @@ void add_attention_command(CLI::App& app, int& exit_code) {
       ->type_name("N");
   command
       ->add_option("--output", options->output,
-                   "Write PREFIX.html and PREFIX.json; overwrites existing files")
+                   "Write PREFIX.html and PREFIX.json, also in place of earlier ones")
       ->type_name("PREFIX")
       ->capture_default_str();
+  add_overwrite_option(*command, options->overwrite);
   add_device_options(*command, options->devices);
   command->callback([command, options, &exit_code] {
     options->ids = command->count("--ids") > 0;

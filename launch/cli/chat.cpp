@@ -19,6 +19,7 @@
 #include "launch/cli/support/text_options.h"
 #include "launch/cli/support/text_printer.h"
 #include "launch/data/datasets/line_reader.h"
+#include "launch/support/text/print.h"
 #include "launch/tools/generate/conversation.h"
 #include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
@@ -42,10 +43,14 @@ std::optional<std::string> next_message(TextPrinter& printer, Communicator& worl
     if (world.rank() != 0) return;
     for (std::string line; found.empty();) {
       if (printer.is_watched()) printer.add("> ");
-      if (!std::getline(std::cin, line)) break;
-      require(line.size() <= kMaxLineBytes,
-              "chat: the message has {} bytes, but a line has at most {}: shorten it", line.size(),
-              kMaxLineBytes);
+      line.clear();
+      for (int c = std::cin.get(); c != EOF && c != '\n'; c = std::cin.get()) {
+        line += static_cast<char>(c);
+        require(line.size() <= kMaxLineBytes,
+                "chat: the message has more than {} bytes, the most that a line has: shorten it",
+                kMaxLineBytes);
+      }
+      if (!std::cin && line.empty()) break;
       if (line.find_first_not_of(" \t\r") != std::string::npos) found = "=" + line;
     }
   });
@@ -82,7 +87,7 @@ void chat(const ChatOptions& options, Communicator& world) {
   });
 
   const auto note = [&](const std::string& text) {
-    if (world.rank() == 0) fmt::print(stderr, "{}\n", text);
+    if (world.rank() == 0) print_error("{}\n", text);
   };
   const auto reply = [&](const std::string& message, int64_t number) {
     const int64_t forgotten = conversation->forgotten();

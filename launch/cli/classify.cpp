@@ -18,7 +18,7 @@
 #include "launch/data/datasets/classification_dataset.h"
 #include "launch/data/datasets/labeled_words.h"
 #include "launch/data/images/image_dataset.h"
-#include "launch/support/text/terminal_text.h"
+#include "launch/support/text/print.h"
 #include "launch/tokenizers/id_tokenizer.h"
 #include "launch/tools/predict/predict.h"
 #include "launch/tools/predict/text_model.h"
@@ -48,10 +48,10 @@ std::vector<std::string> names_of_labels(const Json& extra, int64_t num_labels) 
 }
 
 /// The number, or a line per label, likeliest first.
-void print(const std::vector<double>& values, const ModelConfig& config,
-           const std::vector<std::string>& names) {
+void print_labels(const std::vector<double>& values, const ModelConfig& config,
+                  const std::vector<std::string>& names) {
   if (config.problem_type == ProblemType::regression) {
-    fmt::print("{:.6g}\n", values[0]);
+    print_out("{:.6g}\n", values[0]);
     return;
   }
   std::vector<size_t> order(values.size());
@@ -59,7 +59,7 @@ void print(const std::vector<double>& values, const ModelConfig& config,
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return values[a] > values[b]; });
   for (const size_t label : order) {
-    fmt::print("{:6.2f}%  {}\n", 100.0 * values[label], for_terminal(names[label]));
+    print_out("{:6.2f}%  {}\n", 100.0 * values[label], names[label]);
   }
 }
 
@@ -81,7 +81,7 @@ void label_words(const ClassifyOptions& options, const LoadedModel& loaded, Comm
   const std::vector<std::string> names = names_of_labels(loaded.extra, config.num_labels);
   if (world.rank() != 0) return;
   for (size_t i = 0; i < words.size(); ++i) {
-    fmt::print("{}\t{}\n", words[i], for_terminal(names[static_cast<size_t>(found[i])]));
+    print_exactly(fmt::format("{}\t{}\n", words[i], names[static_cast<size_t>(found[i])]));
   }
 }
 
@@ -127,7 +127,7 @@ void classify(const ClassifyOptions& options, Communicator& world) {
       encoder.encode(pixels, sample);
       const std::vector<double> values = predict_labels(*loaded.model, {&sample, 1})[0];
       if (world.rank() == 0) {
-        print(values, config, names_of_labels(loaded.extra, config.num_labels));
+        print_labels(values, config, names_of_labels(loaded.extra, config.num_labels));
       }
       return;
     }
@@ -144,7 +144,8 @@ void classify(const ClassifyOptions& options, Communicator& world) {
     Sample sample;
     encoder.encode(options.text, options.text_pair, options.ids ? "--ids" : "--text", sample);
     const std::vector<double> values = predict_labels(*loaded.model, {&sample, 1})[0];
-    if (world.rank() == 0) print(values, config, names_of_labels(loaded.extra, config.num_labels));
+    if (world.rank() == 0)
+      print_labels(values, config, names_of_labels(loaded.extra, config.num_labels));
   });
 }
 

@@ -12,6 +12,7 @@
 #include "launch/cli/commands.h"
 #include "launch/cli/support/command_line.h"
 #include "launch/config/schema_list.h"
+#include "launch/support/text/print.h"
 
 namespace tessera {
 namespace {
@@ -144,10 +145,10 @@ void add_completion_command(CLI::App& app) {
   command->add_option("WORDS", options->words, "After --: a command line, up to the typed word")
       ->type_name("");
   command->callback([&app, options] {
-    if (options->output == Output::bash) fmt::print("{}", kBash);
-    if (options->output == Output::zsh) fmt::print("{}", kZsh);
+    if (options->output == Output::bash) print_text(kBash);
+    if (options->output == Output::zsh) print_text(kZsh);
     if (options->output != Output::words) return;
-    for (const std::string& word : next_words(app, options->words)) fmt::print("{}\n", word);
+    for (const std::string& word : next_words(app, options->words)) print_out("{}\n", word);
   });
 }
 

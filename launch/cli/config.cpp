@@ -13,6 +13,7 @@
 #include "launch/config/load_config.h"
 #include "launch/config/validate.h"
 #include "launch/config/write_config.h"
+#include "launch/support/text/print.h"
 #include "launch/train/start/derive_config.h"
 
 namespace tessera {
@@ -28,25 +29,25 @@ struct ConfigOptions {
 
 void print_differences(const RunConfig& config, const RunConfig& other) {
   const std::vector<std::string> changes = config_changes(config, other);
-  for (const std::string& change : changes) fmt::print("{}\n", change);
-  if (changes.empty()) fmt::print("no key differs\n");
+  for (const std::string& change : changes) print_out("{}\n", change);
+  if (changes.empty()) print_out("no key differs\n");
 }
 
 void print_config(const ConfigOptions& options) {
   if (options.markdown) {
-    fmt::print("{}", config_markdown());
+    print_text(config_markdown());
     return;
   }
   require(!options.config.empty(), "config: give a YAML file, or --markdown");
   const RunConfig config = load_config(options.config, options.overrides);
   if (!options.other.empty()) return print_differences(config, load_config(options.other));
   if (options.ranks == 0) {
-    fmt::print("{}", to_yaml(config));
+    print_text(to_yaml(config));
     return;
   }
   const DerivedConfig derived = derive_config(config, options.ranks, DeriveFor::planning);
   validate(derived.config, options.ranks);
-  fmt::print("{}", to_yaml(derived.config, derived.origins));
+  print_text(to_yaml(derived.config, derived.origins));
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
 #include <string>
 
@@ -11,7 +10,7 @@
 #include "launch/cli/support/command_line.h"
 #include "launch/cli/support/input_options.h"
 #include "launch/cli/support/process.h"
-#include "launch/support/text/terminal_text.h"
+#include "launch/support/text/print.h"
 
 namespace tessera {
 
@@ -34,20 +33,14 @@ void add_design_command(CLI::App& app, int& exit_code) {
       ->type_name("FOLDER");
   command->callback([command, options, output, &exit_code] {
     options->files = {*output};
-    options->report = [](const std::string& line) {
-      fmt::print("{}\n", line);
-      std::fflush(stdout);
-    };
+    options->report = [](const std::string& line) { print_out("{}\n", line); };
     exit_code = run_on_ranks(command_line_of(*command), [&](Communicator& world) {
       const RunDesign design = design_run(*options, world);
       if (world.rank() != 0) return;
       const std::string mpirun =
           world.size() == 1 ? "" : fmt::format("mpirun -np {} ", world.size());
-      fmt::print("{}",
-                 for_terminal(fmt::format("{}wrote {}; start it with\n\n    {}tessera train {}\n",
-                                          to_string(design), options->files.config().string(),
-                                          mpirun, options->files.config().string())));
-      std::fflush(stdout);
+      print_out("{}wrote {}; start it with\n\n    {}tessera train {}\n", to_string(design),
+                options->files.config().string(), mpirun, options->files.config().string());
     });
   });
 }

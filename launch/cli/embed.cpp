@@ -12,6 +12,7 @@
 #include "launch/cli/support/loaded_model.h"
 #include "launch/cli/support/process.h"
 #include "launch/data/datasets/classification_dataset.h"
+#include "launch/support/text/print.h"
 #include "launch/tokenizers/id_tokenizer.h"
 #include "launch/tools/predict/predict.h"
 #include "launch/tools/predict/text_model.h"
@@ -60,7 +61,7 @@ void embed(const EmbedOptions& options, Communicator& world) {
         .encode(options.text, {}, options.ids ? "--ids" : "--text", sample);
     const Tensor found = embed_texts(*loaded.model, {&sample, 1});
     if (world.rank() != 0) return;
-    fmt::print("{{\"embedding\": [{:.9g}]}}\n", fmt::join(found.span<float>(), ", "));
+    print_out("{{\"embedding\": [{:.9g}]}}\n", fmt::join(found.span<float>(), ", "));
   });
 }
 

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
 #include <string>
 
@@ -10,6 +9,7 @@
 #include "launch/cli/support/device_options.h"
 #include "launch/cli/support/process.h"
 #include "launch/cli/support/text_options.h"
+#include "launch/support/text/print.h"
 #include "launch/tools/evaluate/eval_run.h"
 
 namespace tessera {
@@ -61,6 +61,7 @@ void add_question_options(CLI::App& command, EvalOptions& options) {
                   "With --multiple-choice: also write the log-likelihood of each choice; with "
                   "--log-likelihoods: the file to write")
       ->type_name("FILE.jsonl");
+  add_overwrite_option(command, options.overwrite);
 }
 
 void eval(EvalOptions options, const DeviceOptions& devices, bool as_json, Communicator& world) {
@@ -68,8 +69,7 @@ void eval(EvalOptions options, const DeviceOptions& devices, bool as_json, Commu
   options.backend = devices.backend;
   const EvalReport report = run_eval(options, world);
   if (world.rank() != 0) return;
-  fmt::print("{}\n", as_json ? to_text(to_json(report)) : to_string(report));
-  std::fflush(stdout);
+  print_out("{}\n", as_json ? to_text(to_json(report)) : to_string(report));
 }
 
 }  // namespace

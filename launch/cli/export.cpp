@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +11,7 @@
 #include "launch/cli/support/process.h"
 #include "launch/huggingface/export/export_model.h"
 #include "launch/support/text/byte_size.h"
+#include "launch/support/text/print.h"
 
 namespace tessera {
 namespace {
@@ -32,12 +32,10 @@ void export_and_print(const ExportArguments& arguments) {
       export_model({arguments.checkpoint, arguments.to, parse_byte_size(arguments.max_shard_size),
                     arguments.precision == "bf16" ? DType::bf16 : DType::f32, arguments.overwrite,
                     arguments.adapter, arguments.base, arguments.ema});
-  fmt::print("wrote {} from {}: {}, {} parameters in {}\n", arguments.to,
-             report.checkpoint.string(), report.model_class, report.parameters,
-             arguments.precision);
-  fmt::print("files: {}\n", fmt::join(report.files, ", "));
-  for (const std::string& note : report.notes) fmt::print("note: {}\n", note);
-  std::fflush(stdout);
+  print_out("wrote {} from {}: {}, {} parameters in {}\n", arguments.to, report.checkpoint.string(),
+            report.model_class, report.parameters, arguments.precision);
+  print_out("files: {}\n", fmt::join(report.files, ", "));
+  for (const std::string& note : report.notes) print_out("note: {}\n", note);
 }
 
 }  // namespace

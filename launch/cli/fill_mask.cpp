@@ -12,7 +12,7 @@
 #include "launch/cli/support/file_options.h"
 #include "launch/cli/support/loaded_model.h"
 #include "launch/cli/support/process.h"
-#include "launch/support/text/terminal_text.h"
+#include "launch/support/text/print.h"
 #include "launch/tools/predict/predict.h"
 #include "launch/tools/predict/text_model.h"
 #include "launch/tools/predict/text_sample.h"
@@ -40,13 +40,12 @@ void print(const Sample& sample, const std::vector<int32_t>& places,
     likeliest[static_cast<size_t>(places[i])] = candidates[i].front().token;
   }
   for (size_t i = 0; i < places.size(); ++i) {
-    if (places.size() > 1) fmt::print("place {} of {}\n", i + 1, places.size());
+    if (places.size() > 1) print_out("place {} of {}\n", i + 1, places.size());
     for (const Candidate& candidate : candidates[i]) {
       std::vector<int32_t> filled = likeliest;
       filled[static_cast<size_t>(places[i])] = candidate.token;
-      fmt::print("{:6.2f}%  {:<14} {}\n", 100.0 * candidate.probability,
-                 for_terminal(tokenizer.token_text(candidate.token)),
-                 for_terminal(tokenizer.decode(filled)));
+      print_out("{:6.2f}%  {:<14} {}\n", 100.0 * candidate.probability,
+                tokenizer.token_text(candidate.token), tokenizer.decode(filled));
     }
   }
 }

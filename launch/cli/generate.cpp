@@ -24,7 +24,7 @@
 #include "launch/cli/support/text_printer.h"
 #include "launch/data/datasets/line_reader.h"
 #include "launch/support/files/file_pieces.h"
-#include "launch/support/text/terminal_text.h"
+#include "launch/support/text/print.h"
 #include "launch/tools/generate/target_prediction.h"
 #include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
@@ -108,10 +108,10 @@ void note_spelled_token(const Tokenizer& tokenizer, const std::string& prompt,
                         const std::vector<int32_t>& tokens) {
   for (const auto& [name, token] : chat_token_names(tokenizer)) {
     if (prompt.find(name) == std::string::npos || std::ranges::count(tokens, token) > 0) continue;
-    fmt::print(stderr,
-               "note: --prompt contains {} as plain text, as in training data: to pass the special "
-               "token, use its id, {}, with --ids\n",
-               for_terminal(name), token);
+    print_error(
+        "note: --prompt contains {} as plain text, as in training data: to pass the special "
+        "token, use its id, {}, with --ids\n",
+        name, token);
   }
 }
 

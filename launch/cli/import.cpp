@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
 #include <limits>
 #include <memory>
 #include <string>
@@ -19,6 +18,7 @@
 #include "launch/huggingface/import/import_model.h"
 #include "launch/support/text/json.h"
 #include "launch/support/text/number_text.h"
+#include "launch/support/text/print.h"
 #include "launch/tokenizers/id_tokenizer.h"
 
 namespace tessera {
@@ -27,8 +27,8 @@ namespace {
 /// Prints the section of a configuration that trains the imported model.
 void print_section(const std::string& run) {
   // JSON strings are valid YAML.
-  fmt::print("\nto continue training, in a configuration:\n\ncheckpoint:\n  from: {}\n",
-             to_text(run));
+  print_out("\nto continue training, in a configuration:\n\ncheckpoint:\n  from: {}\n",
+            to_text(run));
 }
 
 /// "cls=2" as a name and an id.
@@ -42,34 +42,32 @@ std::pair<std::string, int32_t> special_token(const std::string& text) {
 
 void import_and_print(const ImportOptions& options) {
   const ImportReport report = import_model(options);
-  fmt::print("wrote {}: {} from {}\n", report.checkpoint.string(), report.model_class,
-             options.from.string());
+  print_out("wrote {}: {} from {}\n", report.checkpoint.string(), report.model_class,
+            options.from.string());
   if (report.identity.kind == kNoTokenizer) {
-    fmt::print("tokenizer: {}; pass ids to commands, with --ids\n", to_string(report.identity));
+    print_out("tokenizer: {}; pass ids to commands, with --ids\n", to_string(report.identity));
   } else {
-    fmt::print("tokenizer: {}, from {}\n", to_string(report.identity), report.tokenizer);
+    print_out("tokenizer: {}, from {}\n", to_string(report.identity), report.tokenizer);
   }
   if (!report.left_out.empty()) {
     std::vector<std::string> names;
     for (const std::string& name : report.left_out) names.push_back(quote(name));
-    fmt::print("left out, since {} has no such head: {}\n", report.model_class,
-               fmt::join(names, ", "));
+    print_out("left out, since {} has no such head: {}\n", report.model_class,
+              fmt::join(names, ", "));
   }
-  for (const std::string& note : report.notes) fmt::print("note: {}\n", note);
+  for (const std::string& note : report.notes) print_out("note: {}\n", note);
   print_section(options.to.string());
-  std::fflush(stdout);
 }
 
 void import_adapter_and_print(const ImportOptions& options, const std::string& base) {
   const AdapterImportReport report = import_adapter({options.from, base, options.to});
-  fmt::print("wrote {}: the base model and {} low-rank adapters of rank {} from {}\n",
-             report.checkpoint.string(), report.layers, report.rank, options.from.string());
+  print_out("wrote {}: the base model and {} low-rank adapters of rank {} from {}\n",
+            report.checkpoint.string(), report.layers, report.rank, options.from.string());
   if (!report.modules.empty()) {
-    fmt::print("whole modules of the adapters: {}\n", fmt::join(report.modules, ", "));
+    print_out("whole modules of the adapters: {}\n", fmt::join(report.modules, ", "));
   }
-  for (const std::string& note : report.notes) fmt::print("note: {}\n", note);
+  for (const std::string& note : report.notes) print_out("note: {}\n", note);
   print_section(options.to.string());
-  std::fflush(stdout);
 }
 
 void import_any(const ImportOptions& options, const std::string& base) {

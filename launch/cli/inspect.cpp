@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
 
 #include "launch/cli/commands.h"
 #include "launch/cli/support/command_line.h"
 #include "launch/cli/support/process.h"
-#include "launch/support/text/terminal_text.h"
+#include "launch/support/text/print.h"
 #include "launch/tokenizers/tokenizer_spec.h"
 
 namespace tessera {
@@ -36,10 +35,7 @@ void add_inspect_command(CLI::App& app) {
   command->add_option("--text", options->text, "For a tokenizer: show the tokens of a text")
       ->type_name("TEXT");
   command->callback([command, options] {
-    run_on_first_rank(command_line_of(*command), [&] {
-      fmt::print("{}", for_terminal(inspect(*options)));
-      std::fflush(stdout);
-    });
+    run_on_first_rank(command_line_of(*command), [&] { print_text(inspect(*options)); });
   });
 }
 

@@ -1,15 +1,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <cstdlib>
+#include <sstream>
 
 #include "core/version.h"
 #include "launch/cli/commands.h"
 #include "launch/cli/support/command_line.h"
 #include "launch/cli/support/process.h"
-#include "launch/support/files/known_mappings.h"
-#include "launch/support/text/terminal_text.h"
+#include "launch/support/text/print.h"
 
 namespace {
 
@@ -19,26 +18,38 @@ int end_with(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_name() == "CallForHelp" && no_such_command) {
     return end_with(app, CLI::RequiredError("a command"));  // tessera trian --help
   }
-  try {
-    tessera::run_on_first_rank({{"the command line", error.what()}}, [&] { app.exit(error); });
-    const bool is_help = error.get_exit_code() == EXIT_SUCCESS;
-    return is_help ? EXIT_SUCCESS : static_cast<int>(tessera::ExitCode::usage);
-  } catch (const tessera::PrintedError& printed) {  // other ranks have a different command line
-    return static_cast<int>(printed.exit_code());
-  }
+  std::ostringstream help, message;
+  app.exit(error, help, message);
+  tessera::run_on_first_rank({{"the command line", error.what()}}, [&] {
+    tessera::print_message(message.str());
+    tessera::print_text(help.str());
+  });
+  const bool is_help = error.get_exit_code() == EXIT_SUCCESS;
+  return is_help ? EXIT_SUCCESS : static_cast<int>(tessera::ExitCode::usage);
 }
 
-void print_commands(const CLI::App& app) {
-  fmt::print("Usage: tessera COMMAND ...\n\n{}\ntessera COMMAND --help describes a command\n",
-             tessera::command_list(app));
-  std::fflush(stdout);
+/// Runs the command that the arguments name.
+void run(CLI::App& app, int argc, char** argv, int& exit_code) {
+  if (argc == 1) {
+    tessera::run_on_first_rank({{"the command", "none"}}, [&] {
+      tessera::print_out(
+          "Usage: tessera COMMAND ...\n\n{}\ntessera COMMAND --help describes a command\n",
+          tessera::command_list(app));
+    });
+    return;
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    exit_code = end_with(app, error);
+  }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  tessera::prepare_process();
   tessera::limit_openmp_spinning(argv);
-  tessera::explain_bus_errors("error: ");
   CLI::App app("Tessera trains transformers on many ranks.", "tessera");
   app.set_version_flag("--version",
                        fmt::format("{} ({})", tessera::kVersion, tessera::program_variant()));
@@ -73,17 +84,11 @@ int main(int argc, char** argv) {
   tessera::add_completion_command(app);
   tessera::add_man_command(app);
   try {
-    if (argc == 1) {
-      tessera::run_on_first_rank({{"the command", "none"}}, [&] { print_commands(app); });
-      return EXIT_SUCCESS;
-    }
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return end_with(app, error);
+    run(app, argc, argv, exit_code);
   } catch (const tessera::PrintedError& error) {
     return static_cast<int>(error.exit_code());
   } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", tessera::for_terminal(tessera::message_of(error)));
+    tessera::print_error("error: {}\n", tessera::message_of(error));
     return static_cast<int>(tessera::exit_code_of(error));
   }
   return exit_code;

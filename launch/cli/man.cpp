@@ -12,6 +12,7 @@
 #include "launch/cli/support/command_line.h"
 #include "launch/config/schema_list.h"
 #include "launch/support/exit_codes.h"
+#include "launch/support/text/print.h"
 
 namespace tessera {
 namespace {
@@ -172,9 +173,9 @@ void add_man_command(CLI::App& app) {
       ->check(exists, "");
   command->callback([&app, page] {
     const CLI::App* const named = find_command(app, *page);
-    fmt::print("{}", named != nullptr       ? command_page(*named)
-                     : *page == kConfigPage ? config_page()
-                                            : program_page(app));
+    print_text(named != nullptr       ? command_page(*named)
+               : *page == kConfigPage ? config_page()
+                                      : program_page(app));
   });
 }
 

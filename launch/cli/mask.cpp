@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,7 +11,9 @@
 #include "launch/cli/support/process.h"
 #include "launch/config/load_config.h"
 #include "launch/config/validate_kind.h"
-#include "launch/support/files/publish_file.h"
+#include "launch/support/files/whole_files.h"
+#include "launch/support/text/html.h"
+#include "launch/support/text/print.h"
 #include "launch/tools/mask/mask_page.h"
 #include "launch/tools/mask/mask_view.h"
 
@@ -24,6 +25,7 @@ struct MaskCommand {
   std::vector<std::string> overrides;
   std::vector<int64_t> documents;
   std::string html;
+  bool overwrite = false;
   bool json = false;
 };
 
@@ -34,9 +36,11 @@ void print_mask(const MaskCommand& command) {
   const bool one = command.documents.empty();
   const MaskView view =
       view_mask(model, one ? std::vector<int64_t>{longest_row(model)} : command.documents);
-  if (!command.html.empty()) publish_file(command.html, to_html(view, command.config));
-  fmt::print("{}", command.json ? to_text(to_json(view)) + "\n" : to_string(view));
-  std::fflush(stdout);
+  if (!command.html.empty()) {
+    write_whole_files({{command.html, to_html(view, command.config)}},
+                      replace_page(command.html, command.overwrite));
+  }
+  print_text(command.json ? to_text(to_json(view)) + "\n" : to_string(view));
 }
 
 }  // namespace
@@ -61,6 +65,7 @@ void add_mask_command(CLI::App& app) {
       ->allow_extra_args(false);
   command->add_option("--html", options->html, "Also write a page with a picture to this file")
       ->type_name("FILE");
+  add_overwrite_option(*command, options->overwrite);
   command->add_flag("--json", options->json, "Print one JSON object");
   command->callback([command, options] {
     run_on_first_rank(command_line_of(*command), [&] { print_mask(*options); });

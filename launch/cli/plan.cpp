@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -17,6 +16,7 @@
 #include "launch/config/load_config.h"
 #include "launch/support/text/byte_size.h"
 #include "launch/support/text/number_text.h"
+#include "launch/support/text/print.h"
 #include "launch/tools/plan/layout_sweep.h"
 #include "launch/tools/plan/roofline.h"
 #include "launch/train/memory/micro_batch.h"
@@ -93,11 +93,11 @@ bool print_plan(const RunConfig& config, const PlanOptions& options) {
   const std::vector<BrokenRule> broken = broken_rules(config, options.ranks);
   if (broken.empty()) {
     const RunPlan plan = plan_run(config, options.ranks);
-    fmt::print("{}", options.json ? to_text(to_json(plan)) + "\n" : to_string(plan));
+    print_text(options.json ? to_text(to_json(plan)) + "\n" : to_string(plan));
     return true;
   }
   if (options.json) {
-    fmt::print("{}\n", to_text(to_json(broken)));
+    print_out("{}\n", to_text(to_json(broken)));
     return false;
   }
   std::string message;
@@ -115,7 +115,7 @@ bool print_sweep(const RunConfig& config, const PlanOptions& options) {
   sweep.machine = machine_of(options, config.run.precision);
   const LayoutSweep found = sweep_layouts(config, sweep);
   const auto most = static_cast<size_t>(options.show);
-  fmt::print("{}", options.json ? to_text(to_json(found)) + "\n" : to_string(found, most));
+  print_text(options.json ? to_text(to_json(found)) + "\n" : to_string(found, most));
   return !found.fitting.empty();
 }
 
@@ -136,11 +136,11 @@ void print_roofline(const RunConfig& config, const PlanOptions& options) {
     for (const char* name : {"A100", "H100", "H200", "B200"}) {
       rooflines.push_back(roofline(config, options.ranks, gpu_of(options, name)));
     }
-    fmt::print("{}", roofline_markdown(rooflines));
+    print_text(roofline_markdown(rooflines));
     return;
   }
   const Roofline bound = roofline(config, options.ranks, gpu_of(options, options.gpu));
-  fmt::print("{}", options.json ? to_text(to_json(bound)) + "\n" : to_string(bound));
+  print_text(options.json ? to_text(to_json(bound)) + "\n" : to_string(bound));
 }
 
 /// As train chooses if memory suffices.
@@ -168,7 +168,6 @@ bool print(const PlanOptions& options) {
   } else {
     found = options.sweep ? print_sweep(config, options) : print_plan(config, options);
   }
-  std::fflush(stdout);
   return found;
 }
 

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -22,9 +22,9 @@
 #include "launch/data/indexed/check_dataset.h"
 #include "launch/data/indexed/dataset_statistics.h"
 #include "launch/support/text/human_text.h"
+#include "launch/support/text/print.h"
 #include "launch/support/text/redrawn_line.h"
 #include "launch/support/text/terminal.h"
-#include "launch/support/text/terminal_text.h"
 #include "launch/tokenizers/tokenizer_spec.h"
 #include "parallel/host/host_threads.h"
 
@@ -64,28 +64,27 @@ std::string progress_text(const PrepareProgress& progress) {
 PrepareReport prepare_watched(PrepareOptions options, bool quiet) {
   if (options.threads == 0) options.threads = choose_host_threads({find_rank_cpus()}, 0).threads;
   if (quiet) return prepare(options);
-  RedrawnLine line(stderr, stderr_is_watched(), kBetweenLines);
+  RedrawnLine line(STDERR_FILENO, stderr_is_watched(), kBetweenLines);
   options.on_progress = [&](const PrepareProgress& progress) {
     if (line.is_due()) line.draw(progress_text(progress));
   };
   return prepare(options);
 }
 
-void print(const PrepareOptions& options, const PrepareReport& report) {
+void print_report(const PrepareOptions& options, const PrepareReport& report) {
   const double seconds = std::max(report.seconds, 1e-9);
-  fmt::print(
+  print_out(
       "wrote {0}.bin, .idx, .meta.json and .tokenizer.json: {1} documents, {2} sequences, {3} "
       "tokens ({4}) from {5} "
       "bytes, {6:.1f} MB/s\n",
       options.output, report.documents, report.sequences, report.tokens,
       to_string(report.token_type), report.bytes_read, megabytes(report.bytes_read) / seconds);
   if (report.malformed_lines > 0) {
-    fmt::print("{} malformed lines or rows were skipped; the first: {}\n", report.malformed_lines,
-               report.first_malformed);
+    print_out("{} malformed lines or rows were skipped; the first: {}\n", report.malformed_lines,
+              report.first_malformed);
   }
   const IndexedDataset dataset(options.output);
-  fmt::print("{}", describe_statistics(dataset, read_metadata(dataset)));
-  std::fflush(stdout);
+  print_text(describe_statistics(dataset, read_metadata(dataset)));
 }
 
 /// Throws, with the exit code of damaged data, after all datasets were checked, if any has a fault.
@@ -93,7 +92,7 @@ void check_all(const std::vector<std::string>& prefixes, int64_t vocab_size, boo
   std::vector<std::string> faults;
   for (const std::string& prefix : prefixes) {
     try {
-      RedrawnLine line(stderr, !quiet && stderr_is_watched());
+      RedrawnLine line(STDERR_FILENO, !quiet && stderr_is_watched());
       const DatasetCheck check =
           check_dataset(prefix, vocab_size, [&](int64_t done, int64_t total) {
             if (!line.is_due()) return;
@@ -101,12 +100,11 @@ void check_all(const std::vector<std::string>& prefixes, int64_t vocab_size, boo
                                   100.0 * static_cast<double>(done) / static_cast<double>(total)));
           });
       line.clear();
-      fmt::print("{}\n", for_terminal(to_string(check)));
+      print_out("{}\n", to_string(check));
     } catch (const Error& error) {
       faults.emplace_back(error.what());
     }
   }
-  std::fflush(stdout);
   if (faults.empty()) return;
   std::string message = fmt::format("{}", fmt::join(faults, "\n"));
   if (prefixes.size() > 1) {
@@ -207,7 +205,7 @@ void add_prepare_command(CLI::App& app) {
                    "Write the dataset to PREFIX.bin, .idx, .meta.json and .tokenizer.json")
       ->required()
       ->type_name("PREFIX");
-  command->add_flag("--overwrite", options->overwrite, "Replace a dataset of the same name");
+  add_overwrite_option(*command, options->overwrite);
   add_corpus_options(*command, *options);
   command
       ->add_option(
@@ -225,7 +223,7 @@ void add_prepare_command(CLI::App& app) {
       if (!prefixes->empty()) {
         check(*command, *prefixes, *options, *quiet);
       } else {
-        print(*options, prepare_watched(*options, *quiet));
+        print_report(*options, prepare_watched(*options, *quiet));
       }
     });
   });

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -16,6 +15,7 @@
 #include "launch/config/load_config.h"
 #include "launch/support/files/temporary_folder.h"
 #include "launch/support/text/json.h"
+#include "launch/support/text/print.h"
 #include "launch/train/start/derive_config.h"
 
 namespace tessera {
@@ -33,11 +33,10 @@ struct ProveCommand {
 
 void print_check(const Check& check) {
   if (check.failure) {
-    fmt::print("FAILED      {}:\n            {}\n", check.what, *check.failure);
+    print_out("FAILED      {}:\n            {}\n", check.what, *check.failure);
   } else {
-    fmt::print("ok          {}\n", check.what);
+    print_out("ok          {}\n", check.what);
   }
-  std::fflush(stdout);
 }
 
 /// Returns whether all checks passed.
@@ -53,8 +52,7 @@ bool run_prove(const ProveCommand& command) {
   ProveOptions options{.ranks = command.ranks, .folder = folder.path()};
   if (!command.json) options.report = print_check;
   const Certificate certificate = prove(config, options);
-  fmt::print("{}", command.json ? to_text(to_json(certificate)) + "\n" : to_string(certificate));
-  std::fflush(stdout);
+  print_text(command.json ? to_text(to_json(certificate)) + "\n" : to_string(certificate));
   return certificate.failures() == 0;
 }
 

@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
 
 #include "launch/cli/commands.h"
 #include "launch/cli/support/command_line.h"
 #include "launch/cli/support/process.h"
-#include "launch/support/text/terminal_text.h"
+#include "launch/support/text/print.h"
 
 namespace tessera {
 
@@ -31,9 +30,7 @@ void add_replay_command(CLI::App& app, int& exit_code) {
     exit_code = run_on_ranks(command_line_of(*command), [&](Communicator& world) {
       const ReplayReport report = run_replay(*options, world);
       if (world.rank() != 0) return;
-      fmt::print("{}",
-                 *as_json ? to_text(to_json(report)) + "\n" : for_terminal(to_string(report)));
-      std::fflush(stdout);
+      print_text(*as_json ? to_text(to_json(report)) + "\n" : to_string(report));
     });
   });
 }

@@ -16,6 +16,7 @@ namespace {
 struct ReportCommand {
   std::vector<std::string> runs;
   std::string output;
+  bool overwrite = false;
   int64_t watch_seconds = 0;
 };
 
@@ -31,8 +32,9 @@ void add_report_command(CLI::App& app) {
   command
       ->add_option("--output", given->output,
                    "The page's file (default: report.html, in the folder of a single run); "
-                   "overwrites an existing one")
+                   "replaces an earlier page")
       ->type_name("FILE");
+  add_overwrite_option(*command, given->overwrite);
   CLI::Option* watch =
       command
           ->add_option("--watch", given->watch_seconds,
@@ -48,9 +50,9 @@ void add_report_command(CLI::App& app) {
       ReportOptions options;
       options.runs.assign(given->runs.begin(), given->runs.end());
       options.output = given->output;
+      options.overwrite = given->overwrite;
       if (watch->count() > 0) options.watch_seconds = given->watch_seconds;
       write_report(options);
-      std::fflush(stdout);
     });
   });
 }

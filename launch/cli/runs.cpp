@@ -1,9 +1,9 @@
 #include "launch/tools/runs/runs.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -14,8 +14,8 @@
 #include "launch/cli/support/command_line.h"
 #include "launch/cli/support/process.h"
 #include "launch/support/end_signals.h"
+#include "launch/support/text/print.h"
 #include "launch/support/text/terminal.h"
-#include "launch/support/text/terminal_text.h"
 
 namespace tessera {
 namespace {
@@ -37,8 +37,7 @@ std::vector<std::filesystem::path> runs_in(const std::vector<std::string>& folde
 }
 
 void print_runs(const std::vector<std::string>& folders) {
-  fmt::print("{}", for_terminal(runs_table(runs_in(folders))));
-  std::fflush(stdout);
+  print_text(runs_table(runs_in(folders)));
 }
 
 }  // namespace
@@ -66,7 +65,7 @@ void add_runs_command(CLI::App& app) {
       const EndSignals signals;
       const bool clears = stdout_is_watched();
       do {
-        fmt::print("{}", clears ? "\x1b[H\x1b[J" : "");
+        if (clears) write_as_is(STDOUT_FILENO, "\x1b[H\x1b[J");
         print_runs(given->folders);
       } while (EndSignals::wait(static_cast<double>(given->watch_seconds)));
     });

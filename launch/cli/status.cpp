@@ -10,7 +10,7 @@
 #include "launch/cli/commands.h"
 #include "launch/cli/support/command_line.h"
 #include "launch/cli/support/process.h"
-#include "launch/support/text/terminal_text.h"
+#include "launch/support/text/print.h"
 
 namespace tessera {
 
@@ -19,9 +19,8 @@ void add_status_command(CLI::App& app) {
   const auto path = std::make_shared<std::string>();
   command->add_option("RUN", *path, "Folder of a run, which may be running")->required();
   command->callback([command, path] {
-    run_on_first_rank(command_line_of(*command), [&] {
-      fmt::print("{}", for_terminal(run_status(std::filesystem::path(*path))));
-    });
+    run_on_first_rank(command_line_of(*command),
+                      [&] { print_text(run_status(std::filesystem::path(*path))); });
   });
 }
 

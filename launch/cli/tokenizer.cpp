@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -15,6 +14,7 @@
 #include "launch/cli/support/input_options.h"
 #include "launch/cli/support/process.h"
 #include "launch/support/files/whole_files.h"
+#include "launch/support/text/print.h"
 #include "launch/tokenizers/training/bpe_training.h"
 #include "launch/tokenizers/training/count_words.h"
 #include "launch/tokenizers/training/sentencepiece_training.h"
@@ -39,65 +39,56 @@ struct TokenizerTrainOptions {
   std::vector<std::string> special;
   std::string model_type = "unigram";
   double character_coverage = 0.9995;
-};
 
-void check_output(const TokenizerTrainOptions& options, const std::string& output) {
-  for (const InputFile& input : options.files) {
-    std::error_code ignored;
-    require(!fs::equivalent(input.path, output, ignored),
-            "tokenizer train: input {} is also the output: choose another output", input.path);
-  }
-  require(options.overwrite || !fs::exists(output),
-          "{} already exists: choose another name, or pass --overwrite", output);
-}
+  Replace replace() const { return replace_if(overwrite); }
+};
 
 InputText text_of(const TokenizerTrainOptions& options) { return {options.files, options.input}; }
 
 void say_if_smaller(const TokenizerTrainOptions& options, size_t num_tokens) {
   if (static_cast<int64_t>(num_tokens) < options.vocab_size) {
-    fmt::print("fewer than the {} requested: no pair of tokens is left that occurs {} times\n",
-               options.vocab_size, options.min_count);
+    print_out("fewer than the {} requested: no pair of tokens is left that occurs {} times\n",
+              options.vocab_size, options.min_count);
   }
 }
 
 void train_wordpiece_file(const TokenizerTrainOptions& options) {
-  check_output(options, options.output);
   const WordCounts words = count_bert_words(text_of(options), options.cased ? kCased : kUncased);
   const std::vector<std::string> tokens =
       train_wordpiece(words, {.vocab_size = options.vocab_size,
                               .min_count = options.min_count,
                               .max_characters = options.max_characters});
-  write_whole_files({{options.output, vocabulary_text(tokens)}});
-  fmt::print("wrote {}: {} tokens from {} different words; as a tokenizer: wordpiece{}:{}\n",
-             options.output, tokens.size(), words.size(), options.cased ? "-cased" : "",
-             options.output);
+  write_whole_files({{options.output, vocabulary_text(tokens)}}, options.replace());
+  print_out("wrote {}: {} tokens from {} different words; as a tokenizer: wordpiece{}:{}\n",
+            options.output, tokens.size(), words.size(), options.cased ? "-cased" : "",
+            options.output);
   say_if_smaller(options, tokens.size());
 }
 
 void train_bpe_folder(const TokenizerTrainOptions& options) {
   const std::string vocabulary = (fs::path(options.output) / "vocab.json").string();
   const std::string merges = (fs::path(options.output) / "merges.txt").string();
-  check_output(options, vocabulary);
-  check_output(options, merges);
+  require_replaceable(vocabulary, options.replace());
+  require_replaceable(merges, options.replace());
   BpeTrainingOptions training{.vocab_size = options.vocab_size, .min_count = options.min_count};
   training.special.insert(training.special.begin(), options.special.begin(), options.special.end());
   const WordCounts words = count_byte_level_words(text_of(options));
   const BpeDescription bpe = train_bpe(words, training);
-  write_bpe(options.output, bpe);
-  fmt::print("wrote {} and {}: {} tokens from {} different words; as a tokenizer: bpe:{}\n",
-             vocabulary, merges, bpe.tokens.size(), words.size(), options.output);
+  write_bpe(options.output, bpe, options.replace());
+  print_out("wrote {} and {}: {} tokens from {} different words; as a tokenizer: bpe:{}\n",
+            vocabulary, merges, bpe.tokens.size(), words.size(), options.output);
   say_if_smaller(options, bpe.tokens.size());
 }
 
 void train_sentencepiece_file(const TokenizerTrainOptions& options) {
-  check_output(options, options.output);
   write_whole_files(
-      {{options.output, train_sentencepiece(text_of(options),
-                                            {.vocab_size = options.vocab_size,
-                                             .bpe = options.model_type == "bpe",
-                                             .character_coverage = options.character_coverage})}});
-  fmt::print("wrote {}: {} tokens; as a tokenizer: sentencepiece:{}\n", options.output,
-             options.vocab_size, options.output);
+      {{options.output,
+        train_sentencepiece(text_of(options), {.vocab_size = options.vocab_size,
+                                               .bpe = options.model_type == "bpe",
+                                               .character_coverage = options.character_coverage})}},
+      options.replace());
+  print_out("wrote {}: {} tokens; as a tokenizer: sentencepiece:{}\n", options.output,
+            options.vocab_size, options.output);
 }
 
 /// A value of `--kind`.
@@ -161,8 +152,8 @@ void train(const CLI::App& command, TokenizerTrainOptions options) {
     if (kind.name != options.kind) continue;
     check_options_of_kind(command, kind);
     options.files = find_input_files(options.input, "tokenizer train");
+    if (options.kind != "bpe") require_replaceable(options.output, options.replace());
     kind.train(options);
-    std::fflush(stdout);
   }
 }
 
@@ -211,7 +202,7 @@ void add_tokenizer_command(CLI::App& app) {
                    "0.98 to 1")
       ->check(CLI::Range(0.98, 1.0).description(""))
       ->capture_default_str();
-  command->add_flag("--overwrite", options->overwrite, "Replace a file of the same name");
+  add_overwrite_option(*command, options->overwrite);
   command->callback([options, command] {
     run_on_first_rank(command_line_of(*command), [&] { train(*command, *options); });
   });

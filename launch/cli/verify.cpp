@@ -12,6 +12,7 @@
 #include "launch/cli/commands.h"
 #include "launch/cli/support/command_line.h"
 #include "launch/cli/support/process.h"
+#include "launch/support/text/print.h"
 
 namespace tessera {
 
@@ -38,7 +39,7 @@ void verify_all(const fs::path& path) {
   size_t damaged = 0;
   for (const fs::path& checkpoint : checkpoints) {
     const VerifyReport report = verify_checkpoint(checkpoint);
-    fmt::print("{}\n", to_string(report));
+    print_out("{}\n", to_string(report));
     if (!report.whole()) ++damaged;
   }
   require(damaged == 0, "{} of {} checkpoints in {} are damaged", damaged, checkpoints.size(),

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "core/error.h"
-#include "launch/support/files/mapped_file.h"
+#include "launch/support/text/json.h"
 
 namespace tessera {
 
@@ -49,12 +49,7 @@ Pooling pooling_of(const Json& json, const std::string& where) {
 
 }  // namespace
 
-Json read_small_json(const fs::path& path) {
-  const MappedFile file(path.string());
-  require(file.size() <= kMaxConfigBytes, "{} has {} bytes, but at most {} are allowed",
-          path.string(), file.size(), kMaxConfigBytes);
-  return parse_json(file.text(), path.string());
-}
+Json read_small_json(const fs::path& path) { return read_json_file(path, kMaxConfigBytes); }
 
 void read_sentence_modules(const fs::path& folder, ModelConfig& model,
                            std::vector<std::string>& notes) {

@@ -1,15 +1,16 @@
 #include "launch/logging/console.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
+#include <utility>
 
 #include "launch/support/text/human_text.h"
+#include "launch/support/text/print.h"
 #include "launch/support/text/printable_text.h"
 #include "launch/support/text/terminal.h"
-#include "launch/support/text/terminal_text.h"
 
 namespace tessera {
 namespace {
@@ -20,13 +21,17 @@ constexpr double kShownDataWait = 0.01;
 }  // namespace
 
 Console::Console(bool prints, int64_t total_steps)
-    : prints_(prints), total_steps_(total_steps), bar_(stdout, prints && stdout_is_watched()) {}
+    : prints_(prints),
+      total_steps_(total_steps),
+      bar_(STDOUT_FILENO, prints && stdout_is_watched()) {}
 
 void Console::line(const std::string& text) {
   if (!prints_) return;
   bar_.clear();
-  fmt::print("{}\n", text);
-  std::fflush(stdout);
+  const std::optional<std::string> problem = try_to_print(text + "\n");
+  if (!problem || std::exchange(lost_lines_, true)) return;
+  print_error("warning: lines for standard output are lost, but not those of metrics.jsonl: {}\n",
+              *problem);
 }
 
 void Console::warning(const std::string& text) { line("warning: " + text); }
@@ -76,7 +81,7 @@ void Console::samples(int64_t step, const std::vector<ModelSample>& samples) {
   constexpr const char* kIndent = "    ";
   for (const auto& [prompt, text] : samples) {
     std::string shown = kIndent;
-    for (const char c : for_terminal(text)) {
+    for (const char c : text) {
       shown += c;
       if (c == '\n') shown += kIndent;
     }

@@ -25,7 +25,7 @@ struct Speed {
 };
 
 /// Console output of a run: one line per log interval, and on a terminal a progress bar. Rank 0
-/// prints; the other ranks' consoles are silent.
+/// prints; the other ranks' consoles are silent. A run continues without its output.
 class Console {
  public:
   Console(bool prints, int64_t total_steps);
@@ -45,6 +45,7 @@ class Console {
 
  private:
   bool prints_;
+  bool lost_lines_ = false;
   int64_t total_steps_;
   RedrawnLine bar_;
   Sparkline losses_;

@@ -1,33 +1,31 @@
 #include "launch/logging/metrics_log.h"
 
 #include <algorithm>
-#include <fstream>
 #include <limits>
 #include <string>
 
 #include "core/error.h"
 #include "launch/support/files/staged_file.h"
+#include "launch/support/input/json_log.h"
 #include "launch/support/text/utf8.h"
 
 namespace tessera {
 namespace {
 
-/// Calls visit(line, json, step) for each line but those that a crash truncated.
+/// Calls visit(line, step) for each line but those that a crash truncated.
 template <typename Visit>
-void for_each_line(const std::filesystem::path& path, Visit&& visit) {
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) continue;
-    visit(line, json, json["step"].get<int64_t>());
-  }
+void for_each_step(const std::filesystem::path& path, Visit&& visit) {
+  for_each_json_line(path, [&](const JsonLogLine& line) {
+    const auto step = line.object.find("step");
+    if (step != line.object.end() && step->is_number_integer()) visit(line, step->get<int64_t>());
+  });
 }
 
 /// The lines of a log up to `steps_done`.
 std::string lines_until(const std::filesystem::path& path, int64_t steps_done) {
   std::string kept;
-  for_each_line(path, [&](const std::string& line, const Json&, int64_t step) {
-    if (step <= steps_done) kept += line + "\n";
+  for_each_step(path, [&](const JsonLogLine& line, int64_t step) {
+    if (step <= steps_done) kept += line.text + "\n";
   });
   return kept;
 }
@@ -49,7 +47,7 @@ std::filesystem::path shortened(const std::filesystem::path& path, int64_t steps
   require(
       !std::filesystem::exists(path, ignored) || std::filesystem::is_regular_file(path, ignored),
       "{} is no regular file: remove it", path.string());
-  StagedFile kept(path.string());
+  StagedFile kept(path.string(), Replace::own);
   kept.write(lines_until(path, steps_done));
   kept.close();
   kept.publish();
@@ -204,7 +202,8 @@ std::optional<std::string> MetricsLog::problem() {
 std::vector<LoggedEvaluation> logged_evaluations(const std::filesystem::path& run_dir,
                                                  bool of_average) {
   std::vector<LoggedEvaluation> found;
-  for_each_line(run_dir / "metrics.jsonl", [&](const std::string&, const Json& json, int64_t step) {
+  for_each_step(run_dir / "metrics.jsonl", [&](const JsonLogLine& line, int64_t step) {
+    const Json& json = line.object;
     const bool has_average = of_average && json.contains("eval_ema_loss");
     const auto loss = json.find(has_average ? "eval_ema_loss" : "eval_loss");
     if (loss == json.end()) return;
@@ -216,9 +215,8 @@ std::vector<LoggedEvaluation> logged_evaluations(const std::filesystem::path& ru
 
 bool has_samples(const std::filesystem::path& run_dir, int64_t step) {
   bool found = false;
-  for_each_line(run_dir / "samples.jsonl", [&](const std::string&, const Json&, int64_t each) {
-    found = found || each == step;
-  });
+  for_each_step(run_dir / "samples.jsonl",
+                [&](const JsonLogLine&, int64_t each) { found = found || each == step; });
   return found;
 }
 

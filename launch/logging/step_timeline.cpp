@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "launch/support/files/folders.h"
-#include "launch/support/files/staged_file.h"
+#include "launch/support/files/whole_files.h"
 #include "parallel/communicators/exchange.h"
 #include "parallel/host/host_name.h"
 
@@ -70,10 +70,8 @@ void StepTimeline::delete_earlier() const {
 }
 
 void StepTimeline::write_file() const {
-  StagedFile file((folder_ / fmt::format("rank_{}.json", owner_.rank)).string());
-  file.write(to_text(trace_events(timeline_, owner_)));
-  file.close();
-  file.publish();
+  const std::string path = (folder_ / fmt::format("rank_{}.json", owner_.rank)).string();
+  write_whole_files({{path, to_text(trace_events(timeline_, owner_))}}, Replace::own);
 }
 
 std::string StepTimeline::summary() const {

@@ -11,6 +11,11 @@ volatile std::sig_atomic_t ask_to_end = 0;
 
 }  // namespace
 
+bool is_ignored(int signal) {
+  struct sigaction now = {};
+  return ::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 EndSignals::EndSignals() {
   ask_to_end = 0;
   interrupt_ = std::signal(SIGINT, [](int) { ask_to_end = 1; });

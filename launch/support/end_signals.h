@@ -2,6 +2,9 @@
 
 namespace tessera {
 
+/// Whether this process was started to ignore a signal, as nohup(1) does with SIGHUP.
+bool is_ignored(int signal);
+
 /// During its lifetime, SIGINT and SIGTERM end the waiting of a command that watches something,
 /// instead of the process. One at a time.
 class EndSignals {

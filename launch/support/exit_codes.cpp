@@ -30,7 +30,7 @@ constexpr ExitCodeMeaning kExitCodes[] = {
      "The run has saved and ended before the end of run.walltime or of the Slurm job: requeue it",
      "ends with this code"},
     {ExitCode::stopped, true, "stopped",
-     "The run has saved and ended after SIGTERM, SIGINT or SIGUSR1: requeue it",
+     "The run has saved and ended after SIGTERM, SIGINT, SIGUSR1 or SIGHUP: requeue it",
      "ends with this code if it was asked to stop itself; otherwise starts again"},
 };
 

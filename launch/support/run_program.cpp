@@ -58,8 +58,17 @@ int start(const std::vector<std::string>& words, int end, pid_t& pid) {
   posix_spawn_file_actions_adddup2(&actions, end, STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&actions, end, STDOUT_FILENO);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  posix_spawnattr_t attributes;  // the program ends by signals that this one ignores
+  posix_spawnattr_init(&attributes);
+  sigset_t ignored;
+  sigemptyset(&ignored);
+  sigaddset(&ignored, SIGPIPE);
+  sigaddset(&ignored, SIGXFSZ);
+  posix_spawnattr_setsigdefault(&attributes, &ignored);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
   const int error =
-      ::posix_spawnp(&pid, arguments.front(), &actions, nullptr, arguments.data(), environ);
+      ::posix_spawnp(&pid, arguments.front(), &actions, &attributes, arguments.data(), environ);
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   return error;
 }

@@ -86,7 +86,7 @@ std::vector<Difference> find_differences(const std::vector<std::string>& texts) 
   std::vector<Json> ranks;
   std::vector<std::string> names;
   for (const std::string& text : texts) {
-    ranks.push_back(Json::parse(text));
+    ranks.push_back(parse_json(text, "the values of a rank"));
     for (const Json& entry : ranks.back()) {
       auto name = entry[0].get<std::string>();
       if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));

@@ -15,7 +15,7 @@
 #include "launch/config/config_changes.h"
 #include "launch/config/load_config.h"
 #include "launch/support/files/known_mappings.h"
-#include "launch/support/files/publish_file.h"
+#include "launch/support/files/whole_files.h"
 #include "launch/train/start/start.h"
 #include "parallel/communicators/exchange.h"
 
@@ -346,7 +346,8 @@ void TrainingLoop::write_attention() {
   for (const Picture& picture : found.pictures) metrics_->picture(step, picture);
   found.report["step"] = step;
   write_page("attention.json", [&] {
-    publish_file(config_.run.dir + "/attention.json", found.report.dump() + "\n");
+    write_whole_files({{config_.run.dir + "/attention.json", found.report.dump() + "\n"}},
+                      Replace::own);
   });
 }
 

@@ -25,7 +25,7 @@ struct RingCopy {
 /// Reads the first `bytes` bytes; "" or why that failed. Opens the file each time, because network
 /// file systems look for new data then.
 std::string read_ring(const std::filesystem::path& path, RingCopy& copy, size_t bytes) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return std::generic_category().message(errno);
   const ssize_t count = ::pread(file, copy.bytes.data(), bytes, 0);
   const int error = errno;

@@ -85,7 +85,7 @@ class CliEncoderDecoder : public SmallRun {
   /// The targets that the run writes for the unseen sources.
   std::vector<std::string> targets(int ranks, const Arguments& more) const {
     Arguments arguments = {"--input", path("sources.txt").string(), "--output",
-                           path("targets.tsv").string()};
+                           path("targets.tsv").string(), "--overwrite"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     expect_success(generate(ranks, arguments));
     std::vector<std::string> lines = lines_of(read_text(path("targets.tsv")));

@@ -31,7 +31,7 @@ class CliGenerate : public SmallRun {
                                          const Arguments& more) const {
     write_text(path("prompts.txt"), prompts);
     Arguments arguments = {"--input", path("prompts.txt").string(), "--output",
-                           path("texts.tsv").string()};
+                           path("texts.tsv").string(), "--overwrite"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     expect_success(run_generate(ranks, arguments));
     std::istringstream file(read_text(path("texts.tsv")));

@@ -89,7 +89,7 @@ class CliSignals : public SmallRun {
 };
 
 TEST_F(CliSignals, SavesAndExitsOnStopSignal) {
-  for (const int signal : {SIGTERM, SIGUSR1, SIGINT}) {
+  for (const int signal : {SIGTERM, SIGUSR1, SIGHUP, SIGINT}) {
     SCOPED_TRACE(signal);
     Program program(tessera(2, endless()));
     const auto ranks = ranks_after(program, "step       8/", 2);

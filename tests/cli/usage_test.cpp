@@ -29,7 +29,7 @@ TEST_P(CliUsage, NamesUnknownCommandsAndOptions) {
                  {"--stop-at: '0' is not a whole number from 1 on"});
   expect_refused(run_command({"train", "x.yaml", "y.yaml"}), {"'y.yaml' was not expected"});
   expect_refused(run_command({"train", path("no.yaml").string()}),
-                 {"cannot open the configuration " + path("no.yaml").string()});
+                 {path("no.yaml").string() + ": cannot be opened"});
   expect_refused(run_command({"verify", path("nowhere").string()}), {"nowhere is not a folder"});
 }
 

@@ -637,7 +637,7 @@ def check_choices(tessera, kind, run, model, tokenizer, what):
     path, output = tessera.folder / "questions.jsonl", tessera.folder / "answers.jsonl"
     path.write_text("".join(json.dumps(question) + "\n" for question in questions))
     tessera(
-        *["eval", tessera.folder / run, "--multiple-choice", path, "--log-samples", output]
+        *["eval", tessera.folder / run, "--multiple-choice", path, "--log-samples", output, "--overwrite"]
     )
     worst, count = 0.0, 0
     for question, line in zip(questions, output.read_text().splitlines(), strict=True):
@@ -670,7 +670,7 @@ def check_words(tessera, kind, run, model, tokenizer):
     sentences = [words for words in sentences if sum(map(len, words)) < 40][:50]
     path, output = tessera.folder / "words.jsonl", tessera.folder / "labels.jsonl"
     path.write_text("".join(json.dumps({"tokens": words}) + "\n" for words in sentences))
-    tessera("classify", tessera.folder / run, "--input", path, "--output", output)
+    tessera("classify", tessera.folder / run, "--input", path, "--output", output, "--overwrite")
     ours = [json.loads(line)["tags"] for line in output.read_text().splitlines()]
     theirs = []
     for words in sentences:

@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "launch/checkpoint/format/safetensors.h"
 #include "launch/support/files/checksum.h"
-#include "launch/support/files/mapped_file.h"
+#include "launch/support/files/small_file.h"
 
 namespace tessera {
 
@@ -200,8 +200,8 @@ Manifest parse_manifest(std::string_view text, const std::string& source) {
 
 Manifest read_manifest(const std::filesystem::path& step_folder) {
   const auto path = step_folder / kManifestName;
-  const MappedFile file(path.string());
-  return parse_manifest(file.text(), path.string());
+  constexpr size_t kMostBytes = size_t{1} << 30;
+  return parse_manifest(read_small_file(path.string(), kMostBytes), path.string());
 }
 
 }  // namespace tessera

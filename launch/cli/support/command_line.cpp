@@ -116,6 +116,10 @@ void add_model_argument(CLI::App& command, std::string& run, bool& ema) {
                    "its last step");
 }
 
+CLI::Option* add_overwrite_option(CLI::App& command, bool& value) {
+  return command.add_flag("--overwrite", value, "Replace what has the name of an output");
+}
+
 CLI::Validator whole_number_from(int64_t least) {
   const auto check = [least](const std::string& text) -> std::string {
     int64_t number = 0;

@@ -43,6 +43,10 @@ CLI::Option* add_ids_option(CLI::App& command, Value& value, const std::string& 
       ->excludes(command.get_option(text));
 }
 
+/// Adds --overwrite, without which a command replaces no file (replace.h). `value` must live until
+/// the command line has been parsed.
+CLI::Option* add_overwrite_option(CLI::App& command, bool& value);
+
 /// Accepts integers from `least` on, and rejects others with a message that says so.
 CLI::Validator whole_number_from(int64_t least);
 

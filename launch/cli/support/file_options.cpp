@@ -2,13 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <filesystem>
 
 #include "launch/cli/support/command_line.h"
 #include "launch/support/files/checksum.h"
 #include "launch/support/files/mapped_file.h"
+#include "launch/support/files/replace.h"
 #include "launch/support/same_on_ranks.h"
+#include "launch/support/text/print.h"
 #include "parallel/communicators/exchange.h"
 
 namespace tessera {
@@ -27,6 +28,7 @@ void add_file_options(CLI::App& command, FileOptions& options, const std::string
           ->type_name("FILE")
           ->needs(input);
   input->needs(output);
+  add_overwrite_option(command, options.overwrite)->needs(input);
   command.add_option("--micro-batch", options.micro_batch, "With --input: texts computed at once")
       ->check(whole_number_from(1))
       ->capture_default_str()
@@ -62,11 +64,11 @@ void predict_for_file(const LoadedModel& loaded, const FileOptions& options,
   });
   require_same_on_ranks(world, {{"the content of " + options.input, checksum}},
                         "Give all hosts the same file");
-  predict_file(*prediction, *loaded.model, options.output, {world, *loaded.groups->dp});
+  predict_file(*prediction, *loaded.model, options.output, {world, *loaded.groups->dp},
+               replace_if(options.overwrite));
   if (world.rank() != 0) return;
-  fmt::print("{}: predictions for {} {}\n", options.output, prediction->size(),
-             loaded.model->config().has_images() ? "images" : "texts");
-  std::fflush(stdout);
+  print_out("{}: predictions for {} {}\n", options.output, prediction->size(),
+            loaded.model->config().has_images() ? "images" : "texts");
 }
 
 }  // namespace tessera

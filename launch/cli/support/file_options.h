@@ -16,6 +16,7 @@ namespace tessera {
 /// instead of one text.
 struct FileOptions {
   std::string input, output;  ///< "" without them
+  bool overwrite = false;
   int64_t micro_batch = 8;
   int64_t tensor = 1;
 

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdio>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -12,6 +12,7 @@
 
 #include "core/version.h"
 #include "launch/support/files/known_mappings.h"
+#include "launch/support/text/print.h"
 #include "launch/support/text/terminal_text.h"
 #include "parallel/communicators/exchange.h"
 #include "parallel/communicators/mpi/mpi_launch.h"
@@ -20,11 +21,6 @@
 namespace tessera {
 namespace {
 
-void print_error(std::string_view message) {
-  std::fflush(stdout);
-  fmt::print(stderr, "error: {}\n", for_terminal(message));
-}
-
 using Body = std::function<ExitCode(Communicator&)>;
 
 int run_alone(const Body& body) {
@@ -32,7 +28,7 @@ int run_alone(const Body& body) {
     const auto world = make_self_communicator();
     return static_cast<int>(body(*world));
   } catch (const std::exception& error) {
-    print_error(message_of(error));
+    print_error("error: {}\n", message_of(error));
     return static_cast<int>(exit_code_of(error));
   }
 }
@@ -60,7 +56,7 @@ int run_under_mpi(const CommandLine& command_line, const Body& body) {
     check_ranks(mpi.world(), command_line);
     return static_cast<int>(body(mpi.world()));
   } catch (const SharedError& error) {
-    if (mpi.world().rank() == 0) print_error(error.what());
+    if (mpi.world().rank() == 0) print_error("error: {}\n", error.what());
     return static_cast<int>(error.exit_code());
   } catch (const PeerError& error) {
     // The rank that reports the cause ends this one, too, unless it died silently.
@@ -72,6 +68,15 @@ int run_under_mpi(const CommandLine& command_line, const Body& body) {
 }
 
 }  // namespace
+
+void prepare_process() {
+  open_standard_streams();
+  // A write to a pipe that nobody reads, or beyond the limit of a file's size, is an error like
+  // others, after which a run saves or a command says what it did not write.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+  explain_bus_errors("error: ");
+}
 
 void limit_openmp_spinning(char** argv) {
   if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) return;
@@ -95,7 +100,7 @@ int run_to_exit_code(const CommandLine& command_line, const Body& body) {
   try {
     return launched_by_mpi() ? run_under_mpi(command_line, body) : run_alone(body);
   } catch (const std::exception& error) {
-    print_error(message_of(error));
+    print_error("error: {}\n", message_of(error));
     return static_cast<int>(exit_code_of(error));
   }
 }

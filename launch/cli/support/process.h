@@ -9,6 +9,10 @@
 
 namespace tessera {
 
+/// The first call of main(): opens the standard streams (print.h), makes the failure of any write
+/// an error instead of a signal, and explains bus errors (known_mappings.h).
+void prepare_process();
+
 /// Makes waiting OpenMP threads sleep after a short spin, by restarting this program with
 /// GOMP_SPINCOUNT set, which GCC's OpenMP reads only when it is loaded. By default they spin for
 /// milliseconds, so that a step takes many times as long if another process wants a core, as on a

@@ -1,8 +1,6 @@
 #include "launch/cli/support/text_printer.h"
 
-#include <cstdio>
-#include <string>
-
+#include "launch/support/text/print.h"
 #include "launch/support/text/terminal.h"
 
 namespace tessera {
@@ -12,9 +10,7 @@ TextPrinter::TextPrinter(const Communicator& world)
 
 void TextPrinter::add(std::string_view part) {
   if (!is_first_) return;
-  const std::string shown = is_watched_ ? terminal_.add(part) : std::string(part);
-  std::fwrite(shown.data(), 1, shown.size(), stdout);
-  std::fflush(stdout);
+  is_watched_ ? write_to_stdout(terminal_.add(part)) : write_to_stdout(part);
 }
 
 }  // namespace tessera

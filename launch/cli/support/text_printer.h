@@ -16,6 +16,7 @@ class TextPrinter {
   /// Whether the output is shown on a terminal; false on other ranks than the first.
   bool is_watched() const { return is_watched_; }
 
+  /// A text ends with a line end.
   void add(std::string_view part);
 
  private:

@@ -1,13 +1,12 @@
 #include "launch/config/values/source_text.h"
 
-#include <cerrno>
 #include <cstdint>
-#include <cstring>
-#include <fstream>
 #include <utility>
 
 #include "core/error.h"
 #include "launch/support/files/piece_reader.h"
+#include "launch/support/files/replace.h"
+#include "launch/support/files/small_file.h"
 
 namespace tessera {
 namespace {
@@ -50,16 +49,8 @@ SourceText read_config_file(const std::filesystem::path& path) {
   std::error_code ignored;
   require(!std::filesystem::is_directory(path, ignored),
           "{} is a directory; give the path of a YAML file", name);
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  require(file.is_open(), "cannot open the configuration {}: {}", name, std::strerror(errno));
-
-  // Bounded by the bytes read, not by the reported size: the file may be a pipe or a device.
-  std::string text(kMaxConfigBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  require(!file.bad(), "cannot read the configuration {}: {}", name, std::strerror(errno));
-  text.resize(static_cast<size_t>(file.gcount()));
-
+  remember_input(path.string());
+  std::string text = read_small_file(path.string(), kMaxConfigBytes);
   // Positions do not count a byte order mark.
   if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
   SourceText source{name, std::move(text)};

@@ -4,12 +4,14 @@
 
 #include "core/error.h"
 #include "launch/support/files/piece_reader.h"
+#include "launch/support/files/replace.h"
 
 namespace tessera {
 
 LineReader::LineReader(const MappedFile& file, EmptyLines empty)
     : path_(file.path()), empty_(empty), rest_(file.text()) {
   if (rest_.starts_with(kByteOrderMark)) rest_.remove_prefix(kByteOrderMark.size());
+  remember_input(path_);
 }
 
 bool LineReader::next() {

@@ -1,11 +1,12 @@
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
+#include <sstream>
 #include <utility>
 
 #include "core/error.h"
 #include "launch/data/images/image_files.h"
 #include "launch/support/files/mapped_file.h"
+#include "launch/support/files/small_file.h"
 
 namespace tessera {
 namespace {
@@ -27,8 +28,10 @@ std::vector<std::string> cifar_batches(const std::string& folder) {
 /// The names in batches.meta.txt beside the images, if it exists.
 std::vector<std::string> cifar_names(const std::filesystem::path& folder) {
   const std::string path = folder / "batches.meta.txt";
-  std::ifstream file(path);
+  constexpr size_t kMostBytes = 10000;
   std::vector<std::string> names;
+  if (!std::filesystem::exists(path)) return names;
+  std::istringstream file(read_small_file(path, kMostBytes));
   for (std::string line; std::getline(file, line);) {
     if (line.ends_with('\r')) line.pop_back();
     if (!line.empty()) names.push_back(line);

@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "launch/data/images/image_files.h"
 #include "launch/support/files/piece_reader.h"
+#include "parallel/host/host_memory.h"
 
 namespace tessera {
 namespace {
@@ -38,6 +39,14 @@ size_t read_header(const std::string& path, const std::vector<uint8_t>& bytes, s
   return elements;
 }
 
+/// A few bytes of compressed zeros may claim to be any number of images.
+void require_memory(const std::string& path, size_t bytes) {
+  const std::optional<size_t> available = find_available_memory();
+  require(!available || bytes < *available / 2,
+          "{}: its header says {} bytes, more than half of the {} that this host has left", path,
+          bytes, available.value_or(0));
+}
+
 /// Stops as soon as a file is longer than its header says, which a compressed one may be by far.
 IdxFile read_idx(const std::string& path, size_t rank, std::string_view what) {
   IdxFile file;
@@ -48,7 +57,10 @@ IdxFile read_idx(const std::string& path, size_t rank, std::string_view what) {
   for (std::string_view piece = reader.next(); !piece.empty(); piece = reader.next()) {
     bytes.insert(bytes.end(), piece.begin(), piece.end());
     if (bytes.size() < header) continue;
-    if (file.dimensions.empty()) elements = read_header(path, bytes, rank, what, file.dimensions);
+    if (file.dimensions.empty()) {
+      elements = read_header(path, bytes, rank, what, file.dimensions);
+      require_memory(path, elements);
+    }
     if (bytes.size() > header + elements) break;
   }
   if (file.dimensions.empty()) read_header(path, bytes, rank, what, file.dimensions);

@@ -3,11 +3,13 @@
 #include <filesystem>
 
 #include "core/error.h"
-#include "launch/support/files/mapped_file.h"
+#include "launch/support/files/small_file.h"
 #include "launch/support/text/json.h"
 
 namespace tessera {
 namespace {
+
+constexpr size_t kMostBytes = size_t{64} << 20;
 
 /// The maximum size of a metadata file.
 constexpr size_t kMaxMetadataBytes = size_t{1} << 20;
@@ -79,8 +81,7 @@ DatasetMetadata parse_metadata(std::string_view text, const std::string& source)
 std::optional<DatasetMetadata> read_metadata(const IndexedDataset& dataset) {
   const std::string path = metadata_path(dataset.prefix());
   if (!std::filesystem::exists(path)) return std::nullopt;
-  const MappedFile file(path);
-  const DatasetMetadata metadata = parse_metadata(file.text(), path);
+  const DatasetMetadata metadata = parse_metadata(read_small_file(path, kMostBytes), path);
   check_count(path, "documents", metadata.documents, dataset.num_documents(), dataset.prefix());
   check_count(path, "sequences", metadata.sequences, dataset.num_sequences(), dataset.prefix());
   check_count(path, "tokens", metadata.tokens, dataset.num_tokens(), dataset.prefix());
@@ -97,10 +98,11 @@ std::unique_ptr<Tokenizer> tokenizer_of_dataset(const std::string& prefix) {
         "prepare the text again",
         path);
   }
-  auto tokenizer = tokenizer_from_json(parse_json(MappedFile(path).text(), path), path);
+  auto tokenizer = tokenizer_from_json(read_json_file(path), path);
   const std::string metadata = metadata_path(prefix);
   if (std::filesystem::exists(metadata)) {
-    const TokenizerIdentity made = parse_metadata(MappedFile(metadata).text(), metadata).tokenizer;
+    const TokenizerIdentity made =
+        parse_metadata(read_small_file(metadata, kMostBytes), metadata).tokenizer;
     const TokenizerIdentity kept = identity_of(*tokenizer);
     require(
         made == kept,

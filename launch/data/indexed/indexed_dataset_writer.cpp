@@ -8,6 +8,7 @@
 #include "core/checked.h"
 #include "core/error.h"
 #include "launch/data/indexed/dataset_metadata.h"
+#include "launch/support/files/replace.h"
 
 namespace tessera {
 namespace {
@@ -19,12 +20,7 @@ const std::string& checked_prefix(const std::string& prefix,
   require(fs::path(prefix).has_filename(),
           "\"{}\" cannot be the name of a dataset: it does not end in a file name", prefix);
   for (const std::string& path : dataset_files(prefix)) {
-    std::error_code ignored;
-    const fs::file_status status = fs::status(path, ignored);
-    require(options.overwrite || !fs::exists(status),
-            "{} already exists: choose another name, or pass --overwrite", path);
-    require(!fs::exists(status) || fs::is_regular_file(status),
-            "{}: is not a regular file, so a dataset cannot replace it", path);
+    require_replaceable(path, replace_if(options.overwrite));
   }
   return prefix;
 }
@@ -46,15 +42,15 @@ std::string unordered_path(const std::string& prefix) { return prefix + ".bin.un
 IndexedDatasetWriter::IndexedDatasetWriter(const std::string& prefix, const Options& options)
     : options_(options),
       prefix_(checked_prefix(prefix, options)),
-      bin_(prefix + ".bin"),
-      index_(prefix + ".idx"),
-      metadata_(metadata_path(prefix)),
-      tokenizer_(tokenizer_path(prefix)) {
+      bin_(prefix + ".bin", replace_if(options.overwrite)),
+      index_(prefix + ".idx", replace_if(options.overwrite)),
+      metadata_(metadata_path(prefix), replace_if(options.overwrite)),
+      tokenizer_(tokenizer_path(prefix), replace_if(options.overwrite)) {
   require(0 < options.max_sequence_length &&
               options.max_sequence_length <= std::numeric_limits<int32_t>::max(),
           "max_sequence_length is {}, but must be 1 to {}", options.max_sequence_length,
           std::numeric_limits<int32_t>::max());
-  if (options.order) unordered_.emplace(unordered_path(prefix));
+  if (options.order) unordered_.emplace(unordered_path(prefix), Replace::told);
 }
 
 void IndexedDatasetWriter::append(std::span<const int32_t> tokens) {

@@ -58,23 +58,6 @@ void set_format_of_ids(const PrepareOptions& options, std::vector<InputFile>& in
   }
 }
 
-/// Writing to an input file would destroy it.
-void check_apart(const std::vector<InputFile>& inputs, const std::string& output) {
-  std::vector<std::string> outputs = {unordered_path(output)};
-  std::ranges::copy(dataset_files(output), std::back_inserter(outputs));
-  for (const std::string& path : outputs) {
-    for (const std::string& written : {path, path + ".tmp"}) {
-      for (const InputFile& input : inputs) {
-        std::error_code ignored;
-        const std::string read = input.path == kStdin ? "/dev/stdin" : input.path;
-        require(!fs::equivalent(read, written, ignored),
-                "prepare: input {} would be overwritten by output {}: choose another output",
-                input.path, output);
-      }
-    }
-  }
-}
-
 std::optional<int32_t> end_of_document(const PrepareOptions& options, const Tokenizer& tokenizer) {
   if (!options.append_end) return std::nullopt;
   const std::optional<int32_t> end = tokenizer.end_of_document();
@@ -214,7 +197,6 @@ PrepareReport prepare(const PrepareOptions& options) {
   std::optional<MinHash> near;
   if (options.near_duplicates) near.emplace(*options.near_duplicates);
   check_documents(options, inputs);
-  check_apart(inputs, options.output);
   create_folder_of(options.output);
 
   IndexedDatasetWriter writer(options.output, {.type = token_type_for(tokenizer->vocab_size()),

@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "core/error.h"
-#include "launch/support/files/mapped_file.h"
 #include "launch/support/text/json.h"
 
 namespace tessera {
@@ -21,8 +20,7 @@ class Settings {
  public:
   explicit Settings(const fs::path& path) : where_(path.string()) {
     if (!fs::exists(path)) return;
-    const MappedFile file(where_);
-    json_ = parse_json(file.text(), where_);
+    json_ = read_json_file(where_);
     require(json_.is_object(), "{} must be an object, but is {}", where_, json_type(json_));
   }
 

@@ -9,7 +9,6 @@
 #include "launch/checkpoint/format/box.h"
 #include "launch/checkpoint/format/manifest.h"
 #include "launch/checkpoint/format/stored_values.h"
-#include "launch/support/files/mapped_file.h"
 #include "launch/support/text/json.h"
 
 namespace tessera {
@@ -64,10 +63,7 @@ void ForeignWeights::open(const fs::path& path) {
 }
 
 void ForeignWeights::read_index(const fs::path& index) {
-  const MappedFile file(index.string());
-  require(file.size() <= kMaxSafetensorsHeader, "{} has {} bytes, but at most {} are allowed",
-          index.string(), file.size(), kMaxSafetensorsHeader);
-  const Json json = parse_json(file.text(), index.string());
+  const Json json = read_json_file(index, kMaxSafetensorsHeader);
   const Json& weight_map = JsonObject(json, index.string()).object("weight_map");
   std::set<std::string> names;
   for (const auto& [tensor, name] : weight_map.items()) {

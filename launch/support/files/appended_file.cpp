@@ -11,7 +11,9 @@ namespace tessera {
 namespace {
 
 int open_to_append(const std::filesystem::path& path) {
-  const int file = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  // O_NONBLOCK: a pipe without a reader is an error, not a wait.
+  const int file =
+      ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
   require(file >= 0, "{} cannot be written: {}", path.string(), system_message(errno));
   return file;
 }

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "core/error.h"
+#include "launch/support/files/replace.h"
 
 namespace tessera {
 namespace {
@@ -83,6 +84,7 @@ void check_readable(const std::vector<std::string>& paths, std::string_view who)
   InputErrors problems;
   for (const std::string& path : paths) problems.add(path, find_problem(path));
   problems.check(who, paths.size());
+  for (const std::string& path : paths) remember_input(path == kStdin ? "/dev/stdin" : path);
   require(std::count(paths.begin(), paths.end(), kStdin) <= 1,
           "{}: standard input, \"-\", is given twice, but can be read only once", who);
 }

@@ -14,7 +14,8 @@ namespace tessera {
 /// opened or read.
 void for_each_piece(const std::string& path, const std::function<void(std::string_view)>& body);
 
-/// Throws unless all paths are readable and none is a folder. The message starts with `who` and
+/// Throws unless all paths are readable and none is a folder; none can be an output then
+/// (remember_input). The message starts with `who` and
 /// lists each unreadable path with the reason.
 void check_readable(const std::vector<std::string>& paths, std::string_view who);
 

@@ -34,9 +34,8 @@ class SignalLine {
  public:
   SignalLine& operator<<(const char* text) {
     for (; *text != '\0' && size_ + 1 < sizeof(text_); ++text) {
-      // Control characters in the name of a file must not reach a terminal.
-      const auto byte = static_cast<unsigned char>(*text);
-      text_[size_++] = byte < 0x20 || byte == 0x7f ? '?' : *text;
+      // The name of a file must not drive a terminal, and only ASCII is simple enough here.
+      text_[size_++] = *text < 0x20 || *text == 0x7f ? '?' : *text;
     }
     return *this;
   }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "launch/support/files/replace.h"
 
 namespace tessera {
 namespace {
@@ -51,6 +52,7 @@ PieceReader::PieceReader(std::string path, std::stop_token stop)
       file_(open_to_read(path_)),
       raw_(kPieceBytes) {
   if (!file_.valid()) fail("{}: cannot be opened: {}", path_, system_message(errno));
+  remember_input(file_.get());
 }
 
 std::string_view PieceReader::next() {

@@ -49,8 +49,9 @@ int open_locked(const std::string& path, const std::string& staged_path) {
 
 }  // namespace
 
-StagedFile::StagedFile(std::string path)
+StagedFile::StagedFile(std::string path, Replace replace)
     : path_(std::move(path)),
+      replace_((require_replaceable(path_, replace), replace)),
       staged_path_(path_ + ".tmp"),
       lock_(open_locked(path_, staged_path_)),
       file_(::fdopen(::fcntl(lock_.get(), F_DUPFD_CLOEXEC, 0), "wb")) {
@@ -114,6 +115,7 @@ void StagedFile::remove_older() {
 
 void StagedFile::publish() {
   require(file_ == nullptr && !published_, "{}: is published once, after it is closed", path_);
+  require_replaceable(path_, replace_);
   if (std::rename(staged_path_.c_str(), path_.c_str()) != 0) {
     fail("{}: cannot be renamed to {}: {}", staged_path_, path_, system_message(errno));
   }

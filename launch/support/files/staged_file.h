@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "launch/support/files/file_descriptor.h"
+#include "launch/support/files/replace.h"
 
 namespace tessera {
 
@@ -15,9 +16,9 @@ namespace tessera {
 /// exists.
 class StagedFile {
  public:
-  /// Throws if another StagedFile of any process is writing PATH, or if PATH.tmp cannot be created.
-  /// Replaces a PATH.tmp left behind by a crash.
-  explicit StagedFile(std::string path);
+  /// Throws if `replace` does not let it replace PATH, if another StagedFile of any process is
+  /// writing PATH, or if PATH.tmp cannot be created. Replaces a PATH.tmp left behind by a crash.
+  StagedFile(std::string path, Replace replace);
   ~StagedFile();
   StagedFile(const StagedFile&) = delete;
   StagedFile& operator=(const StagedFile&) = delete;
@@ -37,7 +38,8 @@ class StagedFile {
   /// Removes an existing PATH, if any, and syncs the removal before returning.
   void remove_older();
 
-  /// Renames the closed file to PATH, replacing any existing file.
+  /// Renames the closed file to PATH. Throws if `replace` does not let it replace a file that has
+  /// appeared there.
   void publish();
 
   /// Removes PATH if publish() created it.
@@ -49,6 +51,7 @@ class StagedFile {
   [[noreturn]] void fail_writing(int error_number) const;
 
   std::string path_;
+  Replace replace_;
   std::string staged_path_;
   FileDescriptor lock_;  ///< refers to the same file as file_, which is closed first
   std::FILE* file_ = nullptr;

@@ -8,11 +8,11 @@
 
 namespace tessera {
 
-void write_whole_files(std::initializer_list<WholeFile> files) {
+void write_whole_files(std::initializer_list<WholeFile> files, Replace replace) {
   std::vector<std::unique_ptr<StagedFile>> staged;
   for (const WholeFile& file : files) {
     create_folder_of(file.path);
-    staged.push_back(std::make_unique<StagedFile>(file.path));
+    staged.push_back(std::make_unique<StagedFile>(file.path, replace));
     staged.back()->write(file.text);
     staged.back()->close();
   }

@@ -1,6 +1,16 @@
 #include "launch/support/text/html.h"
 
+#include "launch/support/files/small_file.h"
+
 namespace tessera {
+
+namespace {
+
+constexpr std::string_view kBegin =
+    "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+    "<meta name=\"generator\" content=\"Tessera\">\n";
+
+}  // namespace
 
 std::string escape_html(std::string_view text) {
   std::string result;
@@ -41,7 +51,7 @@ std::string json_for_script(const Json& json) {
 }
 
 std::string page_start(std::string_view title, std::string_view style, const PageUses& uses) {
-  std::string html = "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n";
+  std::string html(kBegin);
   append_html(html,
               "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
               "{}style-src 'unsafe-inline'{}\">\n",
@@ -51,6 +61,10 @@ std::string page_start(std::string_view title, std::string_view style, const Pag
   append_html(html, "<title>{}</title>\n{}<style>{}</style></head>\n<body>\n", escape_html(title),
               uses.head, style);
   return html;
+}
+
+Replace replace_page(const std::string& path, bool told) {
+  return replace_if(told || begin_of_file(path, kBegin.size()) == kBegin);
 }
 
 }  // namespace tessera

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "launch/support/files/replace.h"
 #include "launch/support/text/json.h"
 
 namespace tessera {
@@ -30,6 +31,9 @@ struct PageUses {
 /// A page up to the start of its body. Its policy forbids all that it does not use, and to load
 /// anything. `title` is escaped.
 std::string page_start(std::string_view title, std::string_view style, const PageUses& uses = {});
+
+/// What a page may replace: another page of Tessera, or with --overwrite any file.
+Replace replace_page(const std::string& path, bool told);
 
 template <typename... Args>
 void append_html(std::string& html, fmt::format_string<Args...> format, Args&&... args) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "launch/support/files/small_file.h"
 
 namespace tessera {
 
@@ -65,6 +66,8 @@ class Builder final : public Json::json_sax_t {
 
   /// Puts a value where it belongs: into the innermost open object or array.
   Json* put(Json value) {
+    require(++values_ <= kMaxJsonValues, "{} has more than {} JSON values", source_,
+            kMaxJsonValues);
     if (open_.empty()) {
       root_ = std::move(value);
       return &root_;
@@ -77,6 +80,7 @@ class Builder final : public Json::json_sax_t {
 
   const std::string& source_;
   Json root_;
+  size_t values_ = 0;
   std::vector<Json*> open_;  // stay in place: only the innermost one grows
   std::string key_;          // of the next value in an object
 };
@@ -87,6 +91,10 @@ Json parse_json(std::string_view text, const std::string& source) {
   Builder builder(source);
   Json::sax_parse(text.begin(), text.end(), &builder);
   return builder.take();
+}
+
+Json read_json_file(const std::filesystem::path& path, size_t most_bytes) {
+  return parse_json(read_small_file(path.string(), most_bytes), path.string());
 }
 
 std::string json_problem(size_t byte, const Json::exception& error) {

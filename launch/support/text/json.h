@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -13,12 +14,17 @@ using Json = nlohmann::json;
 
 /// The maximum nesting depth: later passes over a value recurse.
 inline constexpr int kMaxJsonDepth = 32;
+/// The maximum number of values in a text. Each takes many times its bytes in the text.
+inline constexpr size_t kMaxJsonValues = size_t{1} << 23;
 /// The maximum length of names in a checkpoint's files.
 inline constexpr size_t kMaxJsonText = 1000;
 
 /// Parses a JSON text. `source` names it in messages. Throws if it is invalid JSON, nests deeper
-/// than kMaxJsonDepth or repeats a key in an object.
+/// than kMaxJsonDepth, has more than kMaxJsonValues values or repeats a key in an object.
 Json parse_json(std::string_view text, const std::string& source);
+
+/// The same for a file of at most `most_bytes` (read_small_file), which messages name.
+Json read_json_file(const std::filesystem::path& path, size_t most_bytes = size_t{64} << 20);
 
 /// Formats the library's error at `byte` (from 1) of a text: "at byte 3: ...".
 std::string json_problem(size_t byte, const Json::exception& error);

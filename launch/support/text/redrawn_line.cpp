@@ -5,13 +5,16 @@
 
 #include <algorithm>
 
+#include "launch/support/text/print.h"
+#include "launch/support/text/terminal_text.h"
+
 namespace tessera {
 namespace {
 
 /// Returns the characters in a line of a terminal, or many if it does not say.
-size_t width_of(std::FILE* terminal) {
+size_t width_of(int terminal) {
   struct winsize size = {};
-  if (::ioctl(::fileno(terminal), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 1000;
+  if (::ioctl(terminal, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 1000;
   return size.ws_col;
 }
 
@@ -27,18 +30,16 @@ bool RedrawnLine::is_due() const {
 void RedrawnLine::draw(const std::string& text) {
   last_drawing_ = Clock::now();
   if (!watched_) {
-    fmt::print(terminal_, "{}\n", text);
+    write_as_is(terminal_, for_terminal(text) + "\n");
   } else {
-    fmt::print(terminal_, "\r\033[K{}", text.substr(0, width_of(terminal_) - 1));
+    write_as_is(terminal_, "\r\033[K" + for_terminal(text).substr(0, width_of(terminal_) - 1));
     drawn_ = true;
   }
-  std::fflush(terminal_);
 }
 
 void RedrawnLine::clear() {
   if (!drawn_) return;
-  fmt::print(terminal_, "\r\033[K");
-  std::fflush(terminal_);
+  write_as_is(terminal_, "\r\033[K");
   drawn_ = false;
 }
 

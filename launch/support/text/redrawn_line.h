@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <cstdio>
 #include <optional>
 #include <string>
 
@@ -12,7 +11,7 @@ class RedrawnLine {
  public:
   /// Unless `watched` (terminal.h), draws nothing, or with `between_lines` prints a line of its own
   /// each time that so much time has passed, as for the log of a job.
-  RedrawnLine(std::FILE* terminal, bool watched,
+  RedrawnLine(int terminal, bool watched,
               std::optional<std::chrono::milliseconds> between_lines = {})
       : terminal_(terminal),
         watched_(watched),
@@ -32,7 +31,7 @@ class RedrawnLine {
  private:
   using Clock = std::chrono::steady_clock;
 
-  std::FILE* terminal_;
+  int terminal_;  // descriptor
   bool watched_;
   std::optional<std::chrono::milliseconds> between_lines_;
   bool drawn_ = false;

@@ -2,25 +2,43 @@
 
 #include <fmt/format.h>
 
-namespace tessera {
+#include <utility>
 
-std::string TerminalText::add(std::string_view piece) {
-  constexpr unsigned char kDelete = 0x7f, kFirstByteOfC1 = 0xc2;
+#include "launch/support/text/utf8.h"
+
+namespace tessera {
+namespace {
+
+/// Embeddings, overrides and isolates (https://trojansource.codes).
+bool reverses_text(uint32_t code) {
+  return (code >= 0x202A && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
+}
+
+std::string escaped(std::string_view text) {
   std::string shown;
-  for (const char c : piece) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool is_c0 = (byte < ' ' && c != '\n' && c != '\t') || byte == kDelete;
-    const bool is_c1 = may_be_c1_ && byte >= 0x80 && byte < 0xa0;
-    if (is_c0 || is_c1) {
-      shown += fmt::format("\\x{:02x}", byte);
+  for_each_utf8_character(text, [&](const Utf8Character& character) {
+    const uint32_t code = character.code;
+    const bool stays = code == '\n' || code == '\t';
+    if (!character.valid || (code < 0x20 && !stays)) {
+      shown += fmt::format("\\x{:02x}", code);
+    } else if ((code >= 0x7F && code < 0xA0) || reverses_text(code)) {
+      shown += fmt::format("\\u{:04x}", code);
     } else {
-      shown += c;
+      shown += character.bytes;
     }
-    may_be_c1_ = byte == kFirstByteOfC1;
-  }
+  });
   return shown;
 }
 
-std::string for_terminal(std::string_view text) { return TerminalText().add(text); }
+}  // namespace
+
+std::string TerminalText::add(std::string_view piece) {
+  const std::string text = std::exchange(begun_, {}).append(piece);
+  const size_t whole = text.size() - incomplete_utf8(text);
+  begun_ = text.substr(whole);
+  return escaped(std::string_view(text).substr(0, whole));
+}
+
+std::string for_terminal(std::string_view text) { return escaped(text); }
 
 }  // namespace tessera

@@ -5,16 +5,17 @@
 
 namespace tessera {
 
-/// Makes text of a model, a file or a checkpoint safe to show: control characters, with which it
-/// could drive a terminal, become "\x1b" and the like. Line ends and tabs stay, and so does all
-/// other text, valid UTF-8 or not.
+/// Makes text of a model, a file, a checkpoint or a command line safe to show. What could drive a
+/// terminal, or make a text look like another one, becomes an escape: control characters ("\x1b",
+/// "\u009b"), bytes that are not UTF-8 ("\xff"), and characters that reverse the direction of what
+/// follows ("\u202e"). Line ends and tabs stay. JSON keeps its meaning.
 class TerminalText {
  public:
-  /// Returns the next piece of a text, which may begin or end within a character.
+  /// Returns the next piece of a text. Keeps back a character that `piece` only begins.
   std::string add(std::string_view piece);
 
  private:
-  bool may_be_c1_ = false;  // the first byte of U+0080 to U+00BF came last
+  std::string begun_;
 };
 
 /// The same for a whole text.

@@ -5,11 +5,13 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "launch/support/files/replace.h"
 
 namespace tessera {
 
 MappedFile open_vocabulary_file(const std::string& path, char separator) {
   MappedFile file(path);
+  remember_input(path);
   require(file.size() <= kMaxVocabularyBytes,
           "{}: has {} bytes, but a vocabulary has at most {}: is this one?", path, file.size(),
           kMaxVocabularyBytes);

@@ -71,9 +71,10 @@ BpeDescription train_bpe(const WordCounts& words, const BpeTrainingOptions& opti
   return BpeVocabulary(std::move(bpe)).description();
 }
 
-void write_bpe(const std::filesystem::path& folder, const BpeDescription& bpe) {
+void write_bpe(const std::filesystem::path& folder, const BpeDescription& bpe, Replace replace) {
   write_whole_files({{(folder / "vocab.json").string(), bpe_vocabulary_text(bpe.tokens)},
-                     {(folder / "merges.txt").string(), bpe_merges_text(bpe.merges)}});
+                     {(folder / "merges.txt").string(), bpe_merges_text(bpe.merges)}},
+                    replace);
 }
 
 }  // namespace tessera

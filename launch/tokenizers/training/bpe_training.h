@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/support/files/replace.h"
 #include "launch/tokenizers/bpe/bpe_description.h"
 #include "launch/tokenizers/training/count_words.h"
 
@@ -27,6 +28,7 @@ struct BpeTrainingOptions {
 BpeDescription train_bpe(const WordCounts& words, const BpeTrainingOptions& options);
 
 /// Writes FOLDER/vocab.json and merges.txt, as tokenizer bpe:FOLDER reads them.
-void write_bpe(const std::filesystem::path& folder, const BpeDescription& bpe);
+void write_bpe(const std::filesystem::path& folder, const BpeDescription& bpe,
+               Replace replace = Replace::refuse);
 
 }  // namespace tessera

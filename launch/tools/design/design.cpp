@@ -272,7 +272,8 @@ void Designer::explain() {
         fmt::format("# Written by tessera design: {:g} min on {} rank{}. Change what you like.\n\n",
                     options_.minutes, world_.size(), world_.size() == 1 ? "" : "s");
     write_whole_files(
-        {{options_.files.config().string(), head + to_commented_yaml(design_.config, reasons)}});
+        {{options_.files.config().string(), head + to_commented_yaml(design_.config, reasons)}},
+        Replace::refuse);
   });
 }
 

@@ -5,6 +5,7 @@
 #include "launch/checkpoint/attention_mask_file.h"
 #include "launch/checkpoint/checkpoint_tokenizer.h"
 #include "launch/support/files/folders.h"
+#include "launch/support/files/replace.h"
 #include "launch/support/same_on_ranks.h"
 #include "launch/tools/evaluate/eval_progress.h"
 #include "models/architecture.h"
@@ -65,7 +66,7 @@ void ContinuationRun::open(Device device, const OpenFiles& open_files) {
   prefetched_ = std::make_unique<PrefetchedEvaluation>(batches_.front(), shape, device);
   if (!options_.log_samples || groups_.world.rank() != 0) return;
   create_folder_of(*options_.log_samples);
-  log_ = std::make_unique<StagedFile>(*options_.log_samples);
+  log_ = std::make_unique<StagedFile>(*options_.log_samples, replace_if(options_.overwrite));
 }
 
 }  // namespace tessera

@@ -10,7 +10,7 @@
 namespace tessera {
 
 EvalProgress::EvalProgress(bool prints, int64_t batches)
-    : line_(stderr, prints && stderr_is_watched()), batches_(batches) {}
+    : line_(STDERR_FILENO, prints && stderr_is_watched()), batches_(batches) {}
 
 double EvalProgress::seconds() const {
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;

@@ -35,6 +35,7 @@ struct EvalOptions {
   std::vector<std::string> multiple_choice;
   std::optional<std::string> log_likelihoods;  ///< a file of texts to score instead
   std::optional<std::string> log_samples;      ///< a .jsonl file of the answers or scores
+  bool overwrite = false;                      ///< whether it may replace a file
   std::optional<ChatFormat> chat;              ///< of messages in `log_likelihoods`
 };
 

@@ -6,7 +6,6 @@
 
 #include "core/error.h"
 #include "launch/huggingface/import/import_tokenizer.h"
-#include "launch/support/files/mapped_file.h"
 #include "launch/support/text/json.h"
 #include "launch/support/text/printable_text.h"
 #include "launch/support/text/table.h"
@@ -45,8 +44,7 @@ std::string tokenizer_text(const fs::path& folder) {
 
 std::string describe_hugging_face(const fs::path& folder) {
   const std::string path = (folder / "config.json").string();
-  const MappedFile file(path);
-  const Json config = parse_json(file.text(), path);
+  const Json config = read_json_file(path);
   require(config.is_object(), "{} must be an object, but is {}", path, json_type(config));
   std::string text = fmt::format(
       "{}: a Hugging Face model; `tessera import` converts supported ones to a checkpoint\n",

@@ -1,12 +1,11 @@
 #include <fmt/format.h>
 
-#include <fstream>
-
 #include "core/error.h"
 #include "launch/checkpoint/checkpoint_tokenizer.h"
 #include "launch/checkpoint/format/manifest.h"
 #include "launch/checkpoint/format/step_folder.h"
 #include "launch/config/load_config.h"
+#include "launch/support/input/json_log.h"
 #include "launch/support/text/human_text.h"
 #include "launch/support/text/json.h"
 #include "launch/support/text/table.h"
@@ -47,20 +46,19 @@ std::string config_text(const fs::path& folder) {
 
 /// The newest line of a run's metrics that has all `keys`, as "step 20, loss 3.2".
 std::string newest_metrics(const fs::path& folder, const std::vector<std::string>& keys) {
-  std::ifstream file(folder / "metrics.jsonl");
   std::string newest = "none";
-  for (std::string line; std::getline(file, line);) {
-    const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  for_each_json_line(folder / "metrics.jsonl", [&](const JsonLogLine& line) {
+    const Json& json = line.object;
     std::string text;
     for (const std::string& key : keys) {
-      if (!json.is_object() || !json.contains(key) || !json[key].is_number()) break;
+      if (!json.contains(key) || !json[key].is_number()) break;
       if (!text.empty()) text += ", ";
       text += json[key].is_number_integer()
                   ? fmt::format("{} {}", key, json[key].get<int64_t>())
                   : fmt::format("{} {:.4f}", key, json[key].get<double>());
       if (&key == &keys.back()) newest = text;
     }
-  }
+  });
   return newest;
 }
 

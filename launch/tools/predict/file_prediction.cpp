@@ -78,7 +78,7 @@ class OrderedLines {
 }  // namespace
 
 void predict_file(const FilePrediction& prediction, TextModel& model, const std::string& output,
-                  const PredictionRanks& ranks) {
+                  const PredictionRanks& ranks, Replace replace) {
   Communicator& world = ranks.world;
   Communicator& dp = ranks.dp;
   std::optional<StagedFile> file;
@@ -86,7 +86,7 @@ void predict_file(const FilePrediction& prediction, TextModel& model, const std:
   all_or_none(world, [&] {
     if (world.rank() != 0) return;
     create_folder_of(output);
-    file.emplace(output);
+    file.emplace(output, replace);
     file->write(prediction.header());
     ordered.emplace(*file, prediction.order());
   });

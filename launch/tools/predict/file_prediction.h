@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/range.h"
+#include "launch/support/files/replace.h"
 #include "launch/tokenizers/tokenizer.h"
 #include "launch/tools/predict/text_model.h"
 
@@ -116,8 +117,9 @@ struct PredictionRanks {
 
 /// Predicts for all texts, in batches of at most model.rows(), which the data ranks take in turn.
 /// World rank 0, which is the first data rank, writes `output` in the order of the file. It appears
-/// only once it is complete and replaces an existing file. Throws on all ranks or none. Collective.
+/// only once it is complete. Throws on all ranks or none, also if it may not `replace` a file.
+/// Collective.
 void predict_file(const FilePrediction& prediction, TextModel& model, const std::string& output,
-                  const PredictionRanks& ranks);
+                  const PredictionRanks& ranks, Replace replace = Replace::refuse);
 
 }  // namespace tessera

@@ -10,7 +10,7 @@
 #include "core/random.h"
 #include "launch/data/datasets/labeled_lines.h"
 #include "launch/data/indexed/indexed_dataset_writer.h"
-#include "launch/support/files/staged_file.h"
+#include "launch/support/files/whole_files.h"
 #include "launch/support/text/json.h"
 #include "launch/tokenizers/id_tokenizer.h"
 #include "launch/train/optimizer/optimizer_groups.h"
@@ -87,13 +87,6 @@ void write_documents(const std::string& prefix, const ModelConfig& model, int64_
     writer.end_document();
   }
   writer.finish();
-}
-
-void write_file(const std::string& path, const std::string& text) {
-  StagedFile file(path);
-  file.write(text);
-  file.close();
-  file.publish();
 }
 
 /// What a text with this first id is labeled with, as in a .tsv.
@@ -215,9 +208,9 @@ std::string write_images(const std::filesystem::path& folder, const ModelConfig&
       images += static_cast<char>(draws.below(256));
     }
   }
-  write_file(folder / "labels-idx1-ubyte", labels);
+  write_whole_files({{folder / "labels-idx1-ubyte", labels}}, Replace::own);
   std::string path = folder / "images-idx3-ubyte";
-  write_file(path, images);
+  write_whole_files({{path, images}}, Replace::own);
   return path;
 }
 
@@ -316,14 +309,15 @@ void shrink_data(ShrunkRun& run, const std::filesystem::path& folder) {
   const Objective objective = traits_of(config.model).objective;
   if (objective == Objective::embedding) {
     const std::string path = folder / "tuples.tsv";
-    write_file(path, text_tuples(config.model));
+    write_whole_files({{path, text_tuples(config.model)}}, Replace::own);
     config.data.train = path;
     return;
   }
   const bool words = objective == Objective::token_classification;
   if (words || objective == Objective::classification) {
     const std::string path = folder / "labeled.tsv";
-    write_file(path, words ? labeled_words(config.model) : labeled_texts(config.model));
+    write_whole_files({{path, words ? labeled_words(config.model) : labeled_texts(config.model)}},
+                      Replace::own);
     config.data.train = path;
     return;
   }
@@ -331,7 +325,7 @@ void shrink_data(ShrunkRun& run, const std::filesystem::path& folder) {
     const std::string path = folder / "pairs.tsv";
     const int64_t most =
         std::min(config.model.seq_length, config.model.resolved_source_length()) - 1;
-    write_file(path, text_pairs(config.model, "source\ttarget\n", most));
+    write_whole_files({{path, text_pairs(config.model, "source\ttarget\n", most)}}, Replace::own);
     config.data.train = path;
     config.span_corruption = {};
     run.left_out.emplace_back("the data is pairs of texts here, also if data.train is a dataset");
@@ -342,7 +336,8 @@ void shrink_data(ShrunkRun& run, const std::filesystem::path& folder) {
       std::ranges::any_of(before.data.train.parts, is_text_file)) {
     const std::string path = folder / "prompts.tsv";
     const int64_t most = std::max<int64_t>(1, config.model.seq_length / 2);
-    write_file(path, text_pairs(config.model, "prompt\tcompletion\n", most));
+    write_whole_files({{path, text_pairs(config.model, "prompt\tcompletion\n", most)}},
+                      Replace::own);
     config.data.train = path;
     config.data.packing = Packing::documents;
     config.data.chat_template = ChatFormat::automatic;

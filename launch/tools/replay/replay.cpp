@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <fstream>
 
 #include "core/error.h"
 #include "launch/checkpoint/find.h"
 #include "launch/config/load_config.h"
+#include "launch/support/input/json_log.h"
 #include "launch/support/text/redrawn_line.h"
 #include "launch/support/text/terminal.h"
 #include "launch/train/run_setup.h"
@@ -39,22 +39,21 @@ RunConfig config_of(const ReplayOptions& options) {
 }
 
 std::optional<LoggedStep> logged_step(const fs::path& run, int64_t step) {
-  std::ifstream file(run / "metrics.jsonl");
   std::optional<LoggedStep> found;
-  for (std::string line; std::getline(file, line);) {
-    const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object() || json.value("step", Json()) != step || !json.contains("loss")) continue;
+  for_each_json_line(run / "metrics.jsonl", [&](const JsonLogLine& line) {
+    const Json& json = line.object;
+    if (json.is_null() || json.value("step", Json()) != step || !json.contains("loss")) return;
     const auto number = [&](const char* key) {
       return json.contains(key) && json[key].is_number() ? json[key].get<double>() : NAN;
     };
     found = LoggedStep{number("loss"), number("grad_norm")};
-  }
+  });
   return found;
 }
 
 /// Runs the steps before the one to compute, and shows where it is.
 void run_steps_before(const ReplayOptions& options, Trainer& trainer, bool shows) {
-  RedrawnLine progress(stderr, shows);
+  RedrawnLine progress(STDERR_FILENO, shows);
   const int64_t first = trainer.steps_done();
   const auto steps = static_cast<double>(options.step - 1 - first);
   while (trainer.steps_done() < options.step - 1) {

@@ -3,14 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 #include "core/error.h"
 #include "launch/config/load_config.h"
 #include "launch/support/end_signals.h"
-#include "launch/support/files/publish_file.h"
-#include "launch/support/text/terminal_text.h"
+#include "launch/support/files/whole_files.h"
+#include "launch/support/text/html.h"
+#include "launch/support/text/print.h"
 #include "launch/support/text/utc_time.h"
 #include "launch/tools/plan/run_plan.h"
 #include "launch/tools/report/report_page.h"
@@ -46,10 +46,9 @@ std::string plan_of(const fs::path& run) {
 void watch(ReportWriter& writer, int64_t seconds) {
   const EndSignals signals;
   bool has_steps_left = writer.write(/*may_reload=*/true);
-  fmt::print("wrote {}{}\n", writer.file(),
-             has_steps_left ? fmt::format(", again every {} s until Ctrl-C", seconds)
-                            : ": no run has steps left");
-  std::fflush(stdout);
+  print_out("wrote {}{}\n", writer.file(),
+            has_steps_left ? fmt::format(", again every {} s until Ctrl-C", seconds)
+                           : ": no run has steps left");
   std::string warned;
   while (has_steps_left && EndSignals::wait(static_cast<double>(seconds))) {
     try {
@@ -57,7 +56,7 @@ void watch(ReportWriter& writer, int64_t seconds) {
       warned.clear();
     } catch (const Error& error) {
       if (std::exchange(warned, error.what()) == error.what()) continue;
-      fmt::print(stderr, "warning: the report is not written: {}\n", for_terminal(error.what()));
+      print_error("warning: the report is not written: {}\n", error.what());
     }
   }
   if (has_steps_left) writer.write(/*may_reload=*/false);
@@ -88,7 +87,7 @@ bool ReportWriter::write(bool may_reload) {
   ReportFrame frame{.written = now_in_utc(), .reload_seconds = std::nullopt};
   if (may_reload && has_steps_left) frame.reload_seconds = options_.watch_seconds;
   for (size_t i = 0; i < runs.size(); ++i) frame.plans.push_back(plan(runs[i].config_text, i));
-  publish_file(file_, to_html(runs, frame));
+  write_whole_files({{file_, to_html(runs, frame)}}, replace_page(file_, options_.overwrite));
   return has_steps_left;
 }
 
@@ -113,7 +112,7 @@ void write_report(const ReportOptions& options) {
   ReportWriter writer(options);
   if (options.watch_seconds) return watch(writer, *options.watch_seconds);
   writer.write(/*may_reload=*/false);
-  fmt::print("wrote {}\n", writer.file());
+  print_out("wrote {}\n", writer.file());
 }
 
 }  // namespace tessera

@@ -13,6 +13,7 @@ struct ReportOptions {
   std::vector<std::filesystem::path> runs;  ///< their folders, at least one
   std::string output;                       ///< the page's file; "": see report_file()
   std::optional<int64_t> watch_seconds;     ///< how often to write it again; nullopt: once
+  bool overwrite = false;                   ///< whether it may replace what is no such page
 };
 
 /// Where the page of these options goes: by default report.html in the folder of a single run, or

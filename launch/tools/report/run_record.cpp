@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <iterator>
 #include <limits>
 #include <set>
 
 #include "core/error.h"
 #include "launch/config/values/yaml_reader.h"
+#include "launch/support/input/json_log.h"
 #include "launch/support/text/json.h"
 #include "launch/support/text/number_text.h"
 #include "launch/support/text/utf8.h"
@@ -26,6 +26,7 @@ constexpr size_t kMostExamples = 3;
 constexpr int64_t kLargestStep = int64_t{1} << 53;  // a page's numbers are doubles
 constexpr double kLargestValue = 1e300;
 constexpr size_t kMostEvaluationKeys = 100;
+constexpr size_t kMostAttentionBytes = size_t{64} << 20;
 
 /// The numbers of step and checkpoint lines that a report shows.
 constexpr std::string_view kKeys[] = {
@@ -45,21 +46,6 @@ constexpr std::string_view kKeys[] = {
     "save_seconds",
     "save_background_seconds",
 };
-
-/// Calls body(number, line) for each line that has an end.
-template <typename Body>
-void for_each_line(std::istream& lines, const Body& body) {
-  int64_t number = 0;
-  for (std::string line; std::getline(lines, line);) {
-    if (lines.eof()) return;  // still being written
-    body(++number, line);
-  }
-}
-
-Json object_in(const std::string& line) {
-  Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  return json.is_object() ? json : Json();
-}
 
 std::optional<int64_t> integer_at(const Json& line, const char* key) {
   const auto found = line.find(key);
@@ -92,8 +78,7 @@ class MetricsReader {
  public:
   explicit MetricsReader(RunRecord& record) : record_(record) {}
 
-  void add(int64_t number, const std::string& text) {
-    const Json line = object_in(text);
+  void add(int64_t number, const Json& line) {
     if (line.is_null()) return damaged_.add(number, "is no JSON object");
     const std::optional<int64_t> step = integer_at(line, "step");
     if (!step) return damaged_.add(number, "has no step");
@@ -193,8 +178,7 @@ class JournalReader {
  public:
   explicit JournalReader(RunRecord& record) : record_(record) {}
 
-  void add(int64_t number, const std::string& text) {
-    const Json line = object_in(text);
+  void add(int64_t number, const Json& line) {
     if (line.is_null()) return damaged_.add(number, "is no JSON object");
     const std::string event = text_at(line, "event");
     if (event.empty()) return damaged_.add(number, "has no event");
@@ -256,8 +240,7 @@ class SamplesReader {
  public:
   explicit SamplesReader(RunRecord& record) : record_(record) {}
 
-  void add(int64_t number, const std::string& text) {
-    const Json line = object_in(text);
+  void add(int64_t number, const Json& line) {
     if (line.is_null()) return damaged_.add(number, "is no JSON object");
     const std::optional<int64_t> step = integer_at(line, "step");
     if (!step) return damaged_.add(number, "has no step");
@@ -374,27 +357,39 @@ bool RunRecord::has_finished() const {
   return patience && evaluations_of(*this).exhausts(parse_integer(*patience).value_or(0));
 }
 
-void read_metrics(std::istream& lines, RunRecord& record) {
-  MetricsReader reader(record);
-  for_each_line(lines, [&](int64_t number, const std::string& line) { reader.add(number, line); });
+namespace {
+
+/// Lines without an end are still being written.
+template <typename Reader>
+void read_lines(std::istream& lines, RunRecord& record) {
+  Reader reader(record);
+  for_each_json_line(lines, [&](const JsonLogLine& line) {
+    if (line.has_end) reader.add(line.number, line.object);
+  });
   reader.finish();
+}
+
+}  // namespace
+
+void read_metrics(std::istream& lines, RunRecord& record) {
+  read_lines<MetricsReader>(lines, record);
 }
 
 void read_journal(std::istream& lines, RunRecord& record) {
-  JournalReader reader(record);
-  for_each_line(lines, [&](int64_t number, const std::string& line) { reader.add(number, line); });
-  reader.finish();
+  read_lines<JournalReader>(lines, record);
 }
 
 void read_samples(std::istream& lines, RunRecord& record) {
-  SamplesReader reader(record);
-  for_each_line(lines, [&](int64_t number, const std::string& line) { reader.add(number, line); });
-  reader.finish();
+  read_lines<SamplesReader>(lines, record);
 }
 
 void read_attention(std::istream& file, RunRecord& record) {
-  const std::string text(std::istreambuf_iterator<char>(file), {});
   try {
+    std::string text(kMostAttentionBytes + 1, '\0');
+    file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    text.resize(static_cast<size_t>(file.gcount()));
+    require(text.size() <= kMostAttentionBytes, "attention.json has more than {} bytes",
+            kMostAttentionBytes);
     const Json json = parse_json(text, "attention.json");
     RunAttention attention;
     attention.step = integer_at(json, "step").value_or(0);
@@ -442,8 +437,9 @@ RunRecord read_run(const fs::path& folder) {
   const auto read_if_there = [&](const char* name, const auto& read) {
     const fs::path path = folder / name;
     if (!fs::exists(path, ignored)) return;
-    std::ifstream lines(path);
-    if (lines) return read(lines, record);
+    std::ifstream lines;
+    if (fs::is_regular_file(path, ignored)) lines.open(path);
+    if (lines.is_open()) return read(lines, record);
     record.problems.push_back(fmt::format("{} cannot be read", path.string()));
   };
   read_if_there("supervise.jsonl", read_journal);

@@ -5,13 +5,15 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <sstream>
 #include <string_view>
 #include <utility>
 
 #include "core/error.h"
 #include "core/exit_code.h"
+#include "launch/support/files/replace.h"
+#include "launch/support/files/small_file.h"
+#include "launch/support/files/whole_files.h"
 #include "launch/support/text/number_text.h"
 
 namespace tessera {
@@ -118,8 +120,7 @@ void LaunchCommand::parse_train(size_t train) {
 void LaunchCommand::set_hosts(const std::string& value, bool is_file) {
   std::vector<std::string> entries;
   if (is_file) {
-    std::ifstream file(value);
-    if (!file) refuse_command("the hostfile {} cannot be read", value);
+    std::istringstream file(read_small_file(value, size_t{1} << 20));
     for (std::string line; std::getline(file, line);) {
       line = line.substr(0, line.find('#'));
       if (line.find_first_not_of(" \t\r") != std::string::npos) entries.push_back(line);
@@ -160,9 +161,8 @@ LaunchCommand LaunchCommand::with_hosts(const std::vector<LaunchHost>& hosts,
   for (const LaunchHost& host : hosts) entries.push_back(host.text);
   std::vector<std::string> words = words_;
   if (hosts_in_file_) {
-    std::ofstream file(hostfile, std::ios::trunc);
-    file << fmt::format("{}\n", fmt::join(entries, "\n")) << std::flush;
-    require(file.good(), "the hostfile {} cannot be written", hostfile.string());
+    write_whole_files({{hostfile.string(), fmt::format("{}\n", fmt::join(entries, "\n"))}},
+                      Replace::own);
     words[*hosts_at_] = hostfile.string();
   } else {
     words[*hosts_at_] = fmt::format("{}", fmt::join(entries, ","));

@@ -13,6 +13,7 @@
 #include "core/trace/flight_recorder.h"
 #include "launch/checkpoint/format/step_folder.h"
 #include "launch/config/load_config.h"
+#include "launch/support/end_signals.h"
 #include "launch/support/exit_codes.h"
 #include "launch/tools/supervise/choose_layout.h"
 #include "launch/tools/supervise/journal.h"
@@ -49,7 +50,7 @@ class Supervisor {
         journal_(config_.run.dir),
         policy_(options.restarts) {
     for (const int number : kSignals) std::signal(number, ask_to_stop);
-    std::signal(SIGPIPE, SIG_IGN);
+    if (!is_ignored(SIGHUP)) std::signal(SIGHUP, ask_to_stop);
   }
 
   ExitCode run() {

@@ -21,9 +21,9 @@ struct SuperviseOptions {
 };
 
 /// Runs a command that trains, and starts it again if it fails, hangs or is preempted, as
-/// docs/reliability.md describes. SIGTERM, SIGINT and SIGUSR1 let the run save and end. Returns the
-/// exit code that says why the last start ended. Throws if the command or its configuration is
-/// wrong.
+/// docs/reliability.md describes. SIGTERM, SIGINT, SIGUSR1 and SIGHUP let the run save and end.
+/// Returns the exit code that says why the last start ended. Throws if the command or its
+/// configuration is wrong.
 ExitCode supervise(const SuperviseOptions& options);
 
 }  // namespace tessera

@@ -16,6 +16,7 @@
 
 #include "core/error.h"
 #include "core/process_stat.h"
+#include "launch/support/text/print.h"
 
 namespace tessera {
 namespace {
@@ -67,7 +68,8 @@ void kill_descendants() {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // if the supervisor is killed
   if (::getppid() != parent) std::_Exit(127);
   ::dup2(errors, STDERR_FILENO);
-  for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGPIPE}) std::signal(number, SIG_DFL);
+  for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGHUP, SIGPIPE, SIGXFSZ})
+    std::signal(number, SIG_DFL);
   for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 0);
   std::vector<char*> words;
   for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
@@ -131,13 +133,7 @@ void SupervisedProcess::pass_on() {
   while ((count = ::read(errors_->get(), buffer.data(), buffer.size())) > 0) {
     const auto size = static_cast<size_t>(count);
     error_output_.append(buffer.data(), size);
-    size_t written = 0;
-    while (written < size) {
-      const ssize_t more = ::write(STDERR_FILENO, buffer.data() + written, size - written);
-      if (more < 0 && errno == EINTR) continue;
-      if (more <= 0) break;
-      written += static_cast<size_t>(more);
-    }
+    write_as_is(STDERR_FILENO, {buffer.data(), size});
   }
   if (error_output_.size() > kKept) error_output_.erase(0, error_output_.size() - kKept);
 }

@@ -18,7 +18,7 @@
 #include "launch/config/values/source_text.h"
 #include "launch/config/values/value_rule.h"
 #include "launch/support/files/file_descriptor.h"
-#include "launch/support/files/staged_file.h"
+#include "launch/support/files/whole_files.h"
 #include "launch/tokenizers/id_tokenizer.h"
 #include "launch/tokenizers/tokenizer_identity.h"
 #include "parallel/communicators/exchange.h"
@@ -236,10 +236,11 @@ void make_run_folder(const RunConfig& config) {
 }
 
 void write_run_config(const RunConfig& config, const KeyOrigins& origins) {
-  StagedFile file((fs::path(config.run.dir) / "config.yaml").string());
-  file.write(to_yaml(config, origins));
-  file.close();
-  file.publish();
+  const fs::path run = config.run.dir;
+  // Before its first start, a run has none, and the user's may be there.
+  const bool has_begun = fs::exists(run / "metrics.jsonl") || fs::exists(checkpoints_folder(run));
+  const Replace replace = has_begun ? Replace::own : Replace::told;
+  write_whole_files({{(run / "config.yaml").string(), to_yaml(config, origins)}}, replace);
 }
 
 std::string start_or_resume(const RunConfig& config, Trainer& trainer, Communicator& world,

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "core/error.h"
+#include "launch/support/end_signals.h"
 
 namespace tessera {
 namespace {
@@ -23,6 +24,7 @@ sigset_t signal_set() {
   sigset_t set;
   sigemptyset(&set);
   for (const int signal : kSignals) sigaddset(&set, signal);
+  if (!is_ignored(SIGHUP)) sigaddset(&set, SIGHUP);
   return set;
 }
 

@@ -9,16 +9,16 @@ namespace tessera {
 /// Why a run ends before its last step. The largest of all ranks' counts.
 enum class StopReason : int32_t { none, out_of_time, signal };
 
-/// Blocks SIGTERM, SIGINT and SIGUSR1 in this thread and in the threads that it starts from now on,
-/// and starts a thread that receives them: no handler may run in a thread that computes. oneDNN's
-/// AVX2 kernels keep other addresses in the stack pointer, and a handler's frame would overwrite
-/// the heap. Call it before OpenMP and MPI start their threads.
+/// Blocks SIGTERM, SIGINT, SIGUSR1 and, unless it is ignored, SIGHUP in this thread and in the
+/// threads that it starts from now on, and starts a thread that receives them: no handler may run
+/// in a thread that computes. oneDNN's AVX2 kernels keep other addresses in the stack pointer, and
+/// a handler's frame would overwrite the heap. Call it before OpenMP and MPI start their threads.
 ///
 /// Outside the lifetime of a StopSignal, the signals end the process as usual.
 void receive_stop_signals();
 
-/// During its lifetime, SIGTERM, SIGINT and SIGUSR1 (which schedulers send before they preempt a
-/// job) only request a stop. A second SIGINT ends the process as usual. At most one per process.
+/// During its lifetime, these signals, some of which schedulers send before they preempt a job,
+/// only request a stop. A second SIGINT ends the process as usual. At most one per process.
 class StopSignal {
  public:
   StopSignal();

@@ -309,7 +309,7 @@ TEST(ConfigLoad, NamesUnreadableFiles) {
   EXPECT_THAT(file_error("no/such.yaml"), AllOf(HasSubstr("no/such.yaml"), HasSubstr("No such")));
   EXPECT_THAT(file_error("/"), HasSubstr("is a directory"));
   EXPECT_THAT(file_error("/dev/null"), HasSubstr("/dev/null: the configuration is empty"));
-  EXPECT_THAT(file_error("/dev/zero"), HasSubstr("longer than 65536 bytes"));
+  EXPECT_THAT(file_error("/dev/zero"), HasSubstr("more than 65536 bytes"));
 }
 
 TEST(Load, ReadsDurations) {

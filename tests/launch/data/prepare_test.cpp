@@ -192,7 +192,7 @@ TEST(Prepare, NeverOverwritesItsInput) {
                                    .output = folder / "./set",
                                    .overwrite = true});
                         }),
-                        {folder / "set.bin", "choose another output"}));
+                        {"set.bin", "choose another output"}));
   EXPECT_THROW(prepare({.input = {.inputs = {folder / "new.idx.tmp"}}, .output = folder / "new"}),
                Error);
   EXPECT_THROW(

@@ -18,7 +18,7 @@ struct Close {
 std::string written(bool watched, std::optional<milliseconds> between_lines) {
   const std::unique_ptr<std::FILE, Close> file(std::tmpfile());
   {
-    RedrawnLine line(file.get(), watched, between_lines);
+    RedrawnLine line(::fileno(file.get()), watched, between_lines);
     for (const char* text : {"a", "b"}) {
       if (line.is_due()) line.draw(text);
     }

@@ -15,14 +15,15 @@ namespace {
 TEST(StagedFile, FollowsNoLinkAtTemporaryName) {
   const test::TestFolder folder;
   std::filesystem::create_symlink(folder / "precious", folder / "out.tmp");
-  test::expect_error([&] { StagedFile(folder / "out"); }, {"out.tmp: is a symbolic link"});
+  test::expect_error([&] { StagedFile(folder / "out", Replace::refuse); },
+                     {"out.tmp: is a symbolic link"});
   EXPECT_FALSE(std::filesystem::exists(folder / "precious"));
   EXPECT_TRUE(std::filesystem::is_symlink(folder / "out.tmp"));
 }
 
 TEST(StagedFile, ReadsAndTruncatesWhatWasWritten) {
   const test::TestFolder folder;
-  StagedFile file(folder / "out");
+  StagedFile file(folder / "out", Replace::refuse);
   file.write("abcdef");
   file.truncate(4);
   file.write("xyz");

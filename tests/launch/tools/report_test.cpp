@@ -233,7 +233,7 @@ TEST(RunRecord, RefusesFoldersThatAreNoRuns) {
                      {"metrics.jsonl does not exist", "is not the folder of a run"});
   std::ofstream(folder / "metrics.jsonl") << step_line(1, 2.0);
   const RunRecord run = read_run(folder.path());
-  EXPECT_THAT(run.problems, ElementsAre(HasSubstr("cannot open the configuration")));
+  EXPECT_THAT(run.problems, ElementsAre(HasSubstr("cannot be opened")));
   EXPECT_EQ(run.last_step, 1);
 }
 

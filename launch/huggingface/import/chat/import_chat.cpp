@@ -6,7 +6,8 @@
 #include "launch/data/datasets/chat_template.h"
 #include "launch/huggingface/import/chat/jinja_renderer.h"
 #include "launch/huggingface/tokenizer_files.h"
-#include "launch/support/files/mapped_file.h"
+#include "launch/support/files/small_file.h"
+#include "launch/support/text/json.h"
 
 namespace tessera {
 
@@ -18,8 +19,7 @@ constexpr size_t kMostBytes = size_t{1} << 20;
 
 Json json_in(const fs::path& path) {
   if (!fs::exists(path)) return Json::object();
-  const MappedFile file(path.string());
-  Json json = parse_json(file.text(), path.string());
+  Json json = read_json_file(path);
   require(json.is_object(), "{} must be an object, but is {}", path.string(), json_type(json));
   return json;
 }
@@ -74,7 +74,7 @@ std::optional<ChatForm> import_chat_form(const fs::path& folder, const Tokenizer
   const fs::path file_path = folder / "chat_template.jinja";
   const Json settings = json_in(settings_path), map = json_in(folder / "special_tokens_map.json");
   std::optional<std::string> jinja = template_in(settings, settings_path.string());
-  if (fs::exists(file_path)) jinja = std::string(MappedFile(file_path.string()).text());
+  if (fs::exists(file_path)) jinja = read_small_file(file_path.string(), kMostBytes);
   if (!jinja) return std::nullopt;
   require(jinja->size() <= kMostBytes,
           "the chat template of {} has {} bytes, but at most {} are allowed", folder.string(),

@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "launch/support/run_program.h"
 #include "launch/support/text/json.h"
+#include "launch/support/text/print.h"
 
 namespace tessera {
 namespace {

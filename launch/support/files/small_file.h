@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace tessera {
+
+/// Reads a whole file of at most `most_bytes`. Links to devices, growing files and pipes neither
+/// fill the memory nor hang: a pipe is read if it has a writer within a second. Throws, naming the
+/// file and the reason.
+std::string read_small_file(const std::string& path, size_t most_bytes);
+
+/// The first bytes of a regular file, at most `most_bytes`; "" if it cannot be read.
+std::string begin_of_file(const std::string& path, size_t most_bytes);
+
+}  // namespace tessera
