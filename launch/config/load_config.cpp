@@ -12,6 +12,7 @@
 #include "launch/config/key_reader.h"
 #include "launch/config/schema_list.h"
 #include "launch/config/values/config_issues.h"
+#include "launch/support/files/folders.h"
 #include "launch/support/text/json.h"
 #include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
@@ -183,6 +184,10 @@ class Loader {
                               "or let the shell replace it, as in --set \"run.dir=$HOME/run\"",
                               quote(value.text)));
     }
+    if (value.kind == ConfigValue::Kind::scalar && names_home(value.text)) {
+      issues_.add(source, value.position, home_advice(value.text));
+    }
+    for (const ConfigValue& key : value.keys) refuse_variables(source, key);
     for (const ConfigValue& item : value.items) refuse_variables(source, item);
   }
 

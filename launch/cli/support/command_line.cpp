@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "launch/config/schema_list.h"
+#include "launch/support/files/folders.h"
 
 namespace tessera {
 namespace {
@@ -99,7 +100,12 @@ std::vector<NamedValue> command_line_of(const CLI::App& command,
   std::vector<NamedValue> values = {{"the command", name_of_command}};
   for (const CLI::Option* option : command.get_options()) {
     const std::string name = option->get_name();
-    if (option->count() == 0 || std::ranges::find(except, name) != except.end()) continue;
+    if (option->count() == 0) continue;
+    const auto home = std::ranges::find_if(option->results(), names_home);
+    if (home != option->results().end() && option->get_type_name() != "TEXT") {
+      throw CLI::ValidationError(name, home_advice(*home));
+    }
+    if (std::ranges::find(except, name) != except.end()) continue;
     values.push_back({name, fmt::format("{}", fmt::join(option->results(), " "))});
   }
   return values;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "launch/support/input/check_text.h"
 
 namespace tessera {
 
@@ -107,7 +108,9 @@ void PartReader::start_file() {
 }
 
 void PartReader::read_piece() {
+  const bool is_first = file_->position() == 0;
   const std::string_view piece = file_->next();
+  if (is_first) check_text(input_.files[next_input_ - 1].path, piece);
   if (piece.empty()) {
     end_file();
   } else if (line_builder_) {

@@ -84,8 +84,9 @@ class ZstdDecompressor final : public Decompressor {
     void operator()(ZSTD_DStream* stream) const { ZSTD_freeDStream(stream); }
   };
 
-  /// 128 MiB windows, the default limit of `zstd -d`.
-  static constexpr int kMaxWindowLog = 27;
+  /// Windows of 2 GiB, the largest, which `zstd --long=31` writes. Only what was decompressed is
+  /// touched.
+  static constexpr int kMaxWindowLog = 31;
 
   std::unique_ptr<ZSTD_DStream, Free> stream_;
   bool between_frames_ = false;

@@ -88,6 +88,17 @@ void delete_folder(const fs::path& folder) {
   require(!error, "cannot delete {}: {}", folder.string(), error.message());
 }
 
+bool names_home(std::string_view path) {
+  return path.starts_with("~/") || path.find(":~/") < path.find_first_of("/ ");
+}
+
+std::string home_advice(std::string_view path) {
+  return fmt::format(
+      "{}: only a shell replaces ~, and only at the start of a word: write $HOME there, or the "
+      "whole path",
+      path);
+}
+
 void create_folder_of(const std::string& path) {
   const fs::path folder = fs::path(path).parent_path();
   if (folder.empty()) return;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace tessera {
 
@@ -37,6 +38,11 @@ std::optional<std::filesystem::path> swap_in_folder(
 
 /// Deletes a folder and its contents. Throws, naming the folder.
 void delete_folder(const std::filesystem::path& folder);
+
+/// Whether a path, perhaps after a word and a colon, starts with ~/, which only a shell replaces.
+bool names_home(std::string_view path);
+/// That it does, and what to write, for messages.
+std::string home_advice(std::string_view path);
 
 /// Creates the parent folders of a file with this path. Throws, naming the folder, on failure.
 void create_folder_of(const std::string& path);

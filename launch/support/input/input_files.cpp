@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "launch/support/files/file_pieces.h"
+#include "launch/support/input/check_text.h"
 #include "launch/support/input/json_lines.h"
 #include "launch/support/input/line_builder.h"
 #include "launch/support/input/parquet_texts.h"
@@ -100,11 +101,6 @@ void for_each_text(const InputText& input, const std::function<void(std::string_
                    const std::function<void()>& on_end) {
   const JsonLinesOptions json = {.field = input.field, .skip_malformed = input.skip_malformed};
   for (const InputFile& file : input.files) {
-    if (file.format == InputFormat::text) {
-      for_each_piece(file.path, on_piece);
-      on_end();
-      continue;
-    }
     if (file.format == InputFormat::parquet) {
       ParquetTexts texts(file.path, input.field, input.skip_malformed);
       while (texts.read([&](std::string_view text) {
@@ -114,6 +110,7 @@ void for_each_text(const InputText& input, const std::function<void(std::string_
       }
       continue;
     }
+    const bool is_text = file.format == InputFormat::text;
     std::deque<TextLines> parts;
     LineBuilder lines(file.path, parts);
     const auto emit = [&] {
@@ -122,12 +119,15 @@ void for_each_text(const InputText& input, const std::function<void(std::string_
       }
     };
     PieceReader reader(file.path);
-    for (std::string_view piece = reader.next(); !piece.empty(); piece = reader.next()) {
-      lines.add(piece, reader.position());
+    std::string_view piece = reader.next();
+    check_text(file.path, piece);
+    for (; !piece.empty(); piece = reader.next()) {
+      is_text ? on_piece(piece) : lines.add(piece, reader.position());
       emit();
     }
     lines.end_file();
     emit();
+    if (is_text) on_end();
   }
 }
 

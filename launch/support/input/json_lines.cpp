@@ -139,6 +139,9 @@ std::optional<std::string> read_json_field(std::string_view line, const std::str
   if (zero != std::string_view::npos) {
     return fmt::format("is not valid JSON: byte {} is zero", zero + 1);
   }
+  if (line.substr(std::min(line.find_first_not_of(" \t"), line.size())).starts_with('[')) {
+    return "is an array, but must be a JSON object: write one on each line, as jq -c '.[]' does";
+  }
   FieldReader reader(field, text);
   Json::sax_parse(line.begin(), line.end(), &reader);
   return reader.problem();

@@ -88,6 +88,10 @@ class Builder final : public Json::json_sax_t {
 }  // namespace
 
 Json parse_json(std::string_view text, const std::string& source) {
+  // The library would treat a zero byte as the end.
+  const size_t zero = text.find('\0');
+  require(zero == std::string_view::npos, "{}: is not valid JSON: byte {} is zero", source,
+          zero + 1);
   Builder builder(source);
   Json::sax_parse(text.begin(), text.end(), &builder);
   return builder.take();

@@ -37,7 +37,7 @@ TEST(JsonField, NamesErrors) {
   EXPECT_TRUE(refused("{\"text\": \"\xFF\"}", {"not valid JSON", "ill-formed UTF-8"}));
   EXPECT_TRUE(refused(R"({"text": "\ud83d"})", {"not valid JSON", "surrogate"}));
   EXPECT_TRUE(refused({"{\"text\": \"\"}\0{", 14}, {"byte 13 is zero"}));
-  EXPECT_TRUE(refused("[1]", {"is an array, but must be a JSON object"}));
+  EXPECT_TRUE(refused("[1]", {"is an array, but must be a JSON object", "jq -c"}));
   EXPECT_TRUE(refused("12", {"is a number, but must be a JSON object"}));
   EXPECT_TRUE(refused("{}", {"has no field \"text\", but no field at all"}));
   EXPECT_TRUE(
