@@ -31,6 +31,14 @@ void sum_over(Communicator& group, std::vector<int64_t>& counts) {
   group.all_reduce(Tensor(counts.data(), {static_cast<int64_t>(counts.size())}, DType::i64, kCpu));
 }
 
+std::vector<double> ratios(const std::vector<int64_t>& some, const std::vector<int64_t>& all) {
+  std::vector<double> found;
+  for (size_t i = 0; i < all.size(); ++i) {
+    found.push_back(ratio(static_cast<double>(some[i]), all[i]));
+  }
+  return found;
+}
+
 /// 2 TP / (2 TP + FP + FN) of each label; 0 for a label that neither occurs nor is predicted.
 std::vector<double> f1_scores(const std::vector<int64_t>& labeled,
                               const std::vector<int64_t>& predicted,
@@ -166,24 +174,10 @@ double Evaluation::macro_f1() const {
   return ratio(std::accumulate(f1.begin(), f1.end(), 0.0), static_cast<int64_t>(f1.size()));
 }
 
-std::vector<double> Evaluation::class_accuracies() const {
-  std::vector<double> accuracies;
-  if (confusion.empty()) return accuracies;
-  const size_t classes = f1.size();
-  for (size_t label = 0; label < classes; ++label) {
-    const auto row = confusion.begin() + static_cast<std::ptrdiff_t>(label * classes);
-    const int64_t all =
-        std::accumulate(row, row + static_cast<std::ptrdiff_t>(classes), int64_t{0});
-    accuracies.push_back(ratio(static_cast<double>(row[static_cast<std::ptrdiff_t>(label)]), all));
-  }
-  return accuracies;
-}
-
 std::string class_table(const Evaluation& found, const std::vector<std::string>& names) {
   constexpr size_t kMostColumns = 20;
-  const std::vector<double> accuracies = found.class_accuracies();
-  if (accuracies.empty()) return "";
-  const size_t classes = accuracies.size();
+  const size_t classes = found.f1.size();
+  if (classes == 0 || std::ssize(found.f1) > Evaluation::kMostConfused) return "";
   const auto name_of = [&](size_t label) {
     return label < names.size() ? for_terminal(names[label]) : fmt::format("{}", label);
   };
@@ -191,18 +185,22 @@ std::string class_table(const Evaluation& found, const std::vector<std::string>&
   for (size_t label = 0; label < classes; ++label) {
     widest = std::max(widest, name_of(label).size());
   }
-  const bool has_columns = classes <= kMostColumns;
-  std::string text = fmt::format("{:<{}}  accuracy", "class", widest);
-  if (has_columns) {
-    text += "  predicted as";
-    for (size_t label = 0; label < classes; ++label) text += fmt::format("{:>6}", label);
-  }
+  const bool has_columns = !found.confusion.empty() && classes <= kMostColumns;
+  const auto column_of = [&](size_t label) {
+    return fmt::format("  {:>{}}", name_of(label), std::max<size_t>(5, name_of(label).size()));
+  };
+  std::string text = fmt::format("{:<{}}  precision  recall     F1", "label", widest);
+  if (has_columns) text += "  predicted as";
+  for (size_t label = 0; label < classes && has_columns; ++label) text += column_of(label);
   for (size_t label = 0; label < classes; ++label) {
-    text += fmt::format("\n{:<{}}  {:7.1f}%", name_of(label), widest, 100.0 * accuracies[label]);
+    text +=
+        fmt::format("\n{:<{}}  {:8.1f}%  {:5.1f}%  {:5.3f}", name_of(label), widest,
+                    100.0 * found.precision[label], 100.0 * found.recall[label], found.f1[label]);
     if (!has_columns) continue;
-    text += fmt::format("  {:>12}", label);
+    text += fmt::format("  {:>12}", "");
     for (size_t column = 0; column < classes; ++column) {
-      text += fmt::format("{:>6}", found.confusion[label * classes + column]);
+      text += fmt::format("{:>{}}", found.confusion[label * classes + column],
+                          column_of(column).size());
     }
   }
   return text;
@@ -352,6 +350,8 @@ Evaluation EvaluationCounts::finish(const LossSums& sums, const TargetCounts& co
   result.most_frequent_token = ratio(static_cast<double>(most), counts.token_targets);
   result.document_accuracy = ratio(value(sums.document_correct()), counts.document_targets);
   result.f1 = f1_scores(labeled_, predicted_, correct_);
+  result.precision = ratios(correct_, predicted_);
+  result.recall = ratios(correct_, labeled_);
   result.confusion = confusion_;
   result.one_label = !type_ || type_ == ProblemType::single_label_classification;
   if (retrieval_) {

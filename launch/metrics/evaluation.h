@@ -73,7 +73,9 @@ struct Evaluation {
   bool one_label = true;  ///< documents have one label each, so that they have an accuracy
   double document_accuracy = 0.0;
   double most_frequent_label = 0.0;  ///< likewise, for a classification head
-  std::vector<double> f1;            ///< per label, for a head that predicts labels
+  /// Per label, for a head that predicts labels; 0 for a label that did not occur, or was not
+  /// predicted.
+  std::vector<double> precision, recall, f1;
   /// (K, K) of the K classes, if each document has one: how many documents of a class (row) were
   /// predicted as each (column). Empty beyond kMostConfused classes.
   std::vector<int64_t> confusion;
@@ -87,10 +89,6 @@ struct Evaluation {
 
   static constexpr int64_t kMostConfused = 256;
 
-  /// The fraction of the documents of each class that were predicted correctly (recall); 0 for a
-  /// class without documents. Empty without `confusion`.
-  std::vector<double> class_accuracies() const;
-
   /// The mean of `f1` over the labels.
   double macro_f1() const;
 
@@ -98,8 +96,8 @@ struct Evaluation {
   double best_loss() const { return ema_losses.value_or(losses).total(); }
 };
 
-/// The accuracy of each class and, of up to 20 classes, the confusion matrix, as a table; "" if
-/// there is none. `names` are those of the classes, or empty.
+/// Precision, recall and F1 of each of up to kMostConfused labels and, of up to 20 classes, the
+/// confusion matrix, as a table; "" without labels. `names` are those of the labels, or empty.
 std::string class_table(const Evaluation& found, const std::vector<std::string>& names);
 
 /// "loss 1.2345  token accuracy 56.7% (always the most frequent: 8.9%)", plus label metrics if any.

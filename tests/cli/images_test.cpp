@@ -84,7 +84,7 @@ TEST_F(CliImages, LearnsOnTwoLayoutsAndClassifies) {
   expect_success(evaluated);
   const Json report = Json::parse(evaluated.output.substr(evaluated.output.find('{')));
   EXPECT_EQ(report["document_accuracy"], 1.0);
-  EXPECT_EQ(report["class_accuracy"], Json({1.0, 1.0, 1.0, 1.0}));
+  EXPECT_EQ(report["recall"], Json({1.0, 1.0, 1.0, 1.0}));
   int64_t right = 0;
   for (size_t i = 0; i < 4; ++i) right += report["confusion"][i][i].get<int64_t>();
   EXPECT_EQ(right, 100);

@@ -142,10 +142,12 @@ Json to_json(const EvalReport& report) {
   for (const Metric& metric : found.metrics) json[std::string(metric.key)] = metric.value;
   if (!found.f1.empty()) {
     if (found.one_label) json["most_frequent_label"] = found.most_frequent_label;
+    if (!report.label_names.empty()) json["labels"] = report.label_names;
+    json["precision"] = found.precision;
+    json["recall"] = found.recall;
     json["f1"] = found.f1;
     json["macro_f1"] = found.macro_f1();
     if (!found.confusion.empty()) {
-      json["class_accuracy"] = found.class_accuracies();
       json["confusion"] = Json::array();
       const auto classes = std::ssize(found.f1);
       for (auto row = found.confusion.begin(); row != found.confusion.end(); row += classes) {

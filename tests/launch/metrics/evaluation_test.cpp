@@ -83,6 +83,11 @@ void expect_all_texts(const Evaluation& found) {
   EXPECT_DOUBLE_EQ(found.f1[1], 4.0 / 7);  // precision 2/3, recall 2/4
   EXPECT_EQ(found.f1[2], 0.0);             // precision 0/2, no recall
   EXPECT_DOUBLE_EQ(found.macro_f1(), 10.0 / 21);
+  EXPECT_EQ(found.precision, (std::vector<double>{1.0, 2.0 / 3, 0.0}));
+  EXPECT_EQ(found.recall, (std::vector<double>{0.75, 0.5, 0.0}));
+  const std::string table = class_table(found, {"good", "bad", "so-so"});
+  EXPECT_NE(table.find("\nbad        66.7%   50.0%  0.571"), std::string::npos) << table;
+  EXPECT_NE(table.find("predicted as   good    bad  so-so\n"), std::string::npos) << table;
 }
 
 TEST(Evaluation, RatesMatchConfusionMatrix) {
