@@ -14,6 +14,10 @@ inline constexpr const char* kLabelsKey = "labels";
 /// Key in a checkpoint's extra data: whether the model learned with mlm.hide: attention.
 inline constexpr const char* kHidesTargetsKey = "hides_targets";
 
+/// Key in a checkpoint's extra data: whether texts that are too long were truncated
+/// (data.truncate).
+inline constexpr const char* kTruncateKey = "truncate";
+
 /// The label names in a checkpoint's extra data, in order; empty if it has none.
 std::vector<std::string> checkpoint_labels(const Json& extra);
 

@@ -14,6 +14,7 @@
 #include "core/dtype.h"
 #include "launch/config/augmentation_options.h"
 #include "launch/config/chat_format.h"
+#include "launch/config/column_names.h"
 #include "launch/config/data_blend.h"
 #include "launch/config/masking_options.h"
 #include "launch/config/span_corruption_options.h"
@@ -67,6 +68,7 @@ struct DataSection {
   double test_fraction = 0.0;      ///< of each part of `train`, at its end; in [0, 1)
   std::string tokenizer;           ///< a specification; empty: the dataset's or the checkpoint's
   SpecialTokenIds special_tokens;  ///< of data without a tokenizer
+  ColumnNames columns;             ///< of files of texts: the names of columns that differ
   Packing packing = Packing::concatenate;          ///< causal LM: what makes a row
   bool separate_documents = false;                 ///< causal LM: attention ends with a document
   bool loss_across_documents = true;               ///< causal LM: documents predict the next one

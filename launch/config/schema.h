@@ -375,7 +375,8 @@ void describe(Section& data, auto& field) {
   field(
       required("train"), data.train, PathOrBlend{},
       "Prefix of the training dataset, as passed to `tessera prepare`; with `model.head: "
-      "classification` or `token_classification`, a `.jsonl` or `.tsv` file of labeled texts; "
+      "classification` or `token_classification`, a `.jsonl`, `.json`, `.csv` or `.tsv` file of "
+      "labeled texts; "
       "with `embedding`, one of anchors and positives; for models that predict the next token, "
       "also one of prompts and completions or of messages; of images, an IDX file (MNIST's format, "
       "perhaps compressed by gzip) whose labels are beside it, a folder with a folder of PNG or "
@@ -409,6 +410,9 @@ void describe(Section& data, auto& field) {
         "Masked language models need these three, other heads the first two. None of "
         "`cls`, `sep`, `mask`, `pad` and `unk` is masked or a random replacement. `eos` ends a "
         "document: `tessera generate` stops there.");
+  field("columns", data.columns, ColumnMap{},
+        "Of files of texts: the columns, or fields of JSON, that have other names there than in "
+        "[data.md](data.md#files-with-columns), as in `{text: sentence, label: sentiment}`.");
   field(derived("packing"), data.packing,
         OneOf<Packing>{{{"concatenate", Packing::concatenate}, {"documents", Packing::documents}}},
         "For models that predict the next token: how rows of `model.seq_length` tokens are formed. "
@@ -809,7 +813,7 @@ void describe(Config& config, auto& section) {
           "Pre-training of encoder-decoders on prepared datasets, as in T5: spans of a text are "
           "replaced by sentinels, and the model writes each sentinel and the tokens that it "
           "replaced. Spans differ in every epoch and are the same on any number of ranks. Not for "
-          "pairs of texts (`.tsv`, `.jsonl`).");
+          "pairs of texts.");
   section("augmentation", config.augmentation,
           "Random changes of training images, which differ in every epoch and are the same on any "
           "number of ranks. Not for texts, and not in evaluations.");

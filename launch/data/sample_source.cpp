@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "core/checked.h"
@@ -10,13 +11,13 @@
 #include "launch/config/label_names.h"
 #include "launch/config/values/source_text.h"
 #include "launch/data/datasets/bert_dataset.h"
-#include "launch/data/datasets/classification_dataset.h"
 #include "launch/data/datasets/gpt_dataset.h"
 #include "launch/data/datasets/gpt_packed_dataset.h"
-#include "launch/data/datasets/labeled_lines.h"
+#include "launch/data/datasets/row_reader.h"
 #include "launch/data/datasets/sft_dataset.h"
 #include "launch/data/datasets/sft_lines.h"
 #include "launch/data/datasets/span_corruption.h"
+#include "launch/data/datasets/text_encoders.h"
 #include "launch/data/datasets/text_pairs.h"
 #include "launch/data/datasets/text_tuples.h"
 #include "launch/data/images/image_dataset.h"
@@ -118,9 +119,10 @@ class TokenSource : public SampleSource {
 
 /// Whether any of a config's data is a file of texts, and not a prepared dataset, for which
 /// `holds`.
-bool any_text_file(const DataSection& data, bool (*holds)(const std::string& path)) {
+bool any_text_file(const DataSection& data,
+                   const std::function<bool(const std::string& path)>& holds) {
   const auto is_one = [&](const DataBlend::Part& part) {
-    return is_labeled_file(part.path) && holds(part.path);
+    return has_columns(part.path) && holds(part.path);
   };
   return std::ranges::any_of(data.train.parts, is_one) ||
          (data.eval && std::ranges::any_of(data.eval->parts, is_one));
@@ -133,10 +135,11 @@ void require_no_sft_keys(const DataSection& data, const std::string& path) {
                     : data.loss_on_prompts                        ? "data.loss_on_prompts"
                     : data.chat_template != ChatFormat::automatic ? "data.chat_template"
                                                                   : nullptr;
-  require(key == nullptr,
-          "{} is set, but {} is a prepared dataset, and not a .jsonl or .tsv file of prompts and "
-          "completions: leave it out",
-          key == nullptr ? "" : key, path);
+  require(
+      key == nullptr,
+      "{} is set, but {} is a prepared dataset, and not a file of prompts and completions (.jsonl, "
+      ".json, .csv or .tsv): leave it out",
+      key == nullptr ? "" : key, path);
 }
 
 class GptSource final : public TokenSource {
@@ -170,8 +173,9 @@ class SftSource final : public SampleSource {
             "data.packing is concatenate, but {} has prompts and completions, which are packed "
             "whole and do not see each other: choose documents, or leave the key out",
             path);
-    const bool has_roles = has_messages(path);
-    require(data.chat_template == ChatFormat::automatic || any_text_file(data, has_messages),
+    const auto speaks = [&](const std::string& any) { return has_messages(any, data.columns); };
+    const bool has_roles = speaks(path);
+    require(data.chat_template == ChatFormat::automatic || any_text_file(data, speaks),
             "data.chat_template is set, but {} has prompts and completions, which nothing "
             "surrounds: leave it out, or write messages",
             path);
@@ -183,7 +187,8 @@ class SftSource final : public SampleSource {
     examples_ = std::make_shared<const SftExamples>(
         path, chat,
         SftOptions{config.model.seq_length, data.truncate, data.loss_on_prompts,
-                   config.model.attention_prefix});
+                   config.model.attention_prefix},
+        RowOptions{data.columns, &notes});
     note(notes);
   }
 
@@ -239,117 +244,68 @@ class BertSource final : public TokenSource {
   BertDataOptions options_;
 };
 
-void check_token_types(const RunConfig& config, const LabeledTexts& texts) {
-  require(!texts.has_pairs() || config.model.token_types != 1,
-          "{} has pairs of texts, which need two token types, but model.token_types is 1: choose "
-          "2, or 0 for a model without such an embedding",
-          texts.path());
-}
-
 Labels labels_of(const RunConfig& config) {
   Labels labels{config.model.num_labels, {}, config.model.problem_type};
   if (config.data.labels) labels.names = label_names(*config.data.labels);
   return labels;
 }
 
-std::shared_ptr<const LabeledTexts> read_texts(const RunConfig& config, const Tokenizer& tokenizer,
-                                               const std::string& path) {
+/// Reads the file that the objective needs: labeled texts or words, tuples or pairs.
+std::shared_ptr<const TextSamples> read_texts(const RunConfig& config, const Tokenizer& tokenizer,
+                                              const std::string& path, const RowOptions& options) {
+  const ModelTraits traits = traits_of(config.model);
   const int64_t seq_length = config.model.seq_length;
   const bool truncate = config.data.truncate;
-  if (traits_of(config.model).token_labels) {
-    return std::make_shared<const LabeledTexts>(path, labels_of(config),
-                                                WordEncoder(tokenizer, seq_length, truncate));
+  if (traits.objective == Objective::seq2seq) {
+    require(config.span_corruption == SpanCorruptionOptions{},
+            "a key of span_corruption is set, but {} has pairs of texts: leave it out, or choose a "
+            "prepared dataset",
+            path);
+    return read_pairs(path, PairEncoder(tokenizer, traits.source_length, seq_length, truncate),
+                      options);
   }
-  const auto encode = [&](std::string_view text) { return tokenizer.encode(text); };
-  return std::make_shared<const LabeledTexts>(
-      path, labels_of(config),
-      ClassificationEncoder(encode, tokenizer.traits(), seq_length, truncate));
+  if (traits.token_labels) {
+    return read_labeled(path, labels_of(config), WordEncoder(tokenizer, seq_length, truncate),
+                        options);
+  }
+  const ClassificationEncoder encoder([&](std::string_view text) { return tokenizer.encode(text); },
+                                      tokenizer.traits(), seq_length, truncate);
+  if (traits.objective == Objective::embedding) {
+    return read_tuples(path, {config.model.hard_negatives, config.model.symmetric_loss}, encoder,
+                       options);
+  }
+  auto texts = read_labeled(path, labels_of(config), encoder, options);
+  require(!texts->has_pairs() || config.model.token_types != 1,
+          "{} has pairs of texts, which need two token types, but model.token_types is 1: choose "
+          "2, or 0 for a model without such an embedding",
+          path);
+  return texts;
 }
 
-/// Labeled texts or words, tokenized on loading.
+/// A file of texts, tokenized on loading.
 class TextSource final : public SampleSource {
  public:
   TextSource(const RunConfig& config, const Tokenizer& tokenizer, const std::string& path,
-             std::vector<std::string>& notes) {
-    texts_ = read_texts(config, tokenizer, path);
-    check_token_types(config, *texts_);
+             std::vector<std::string>& notes)
+      : texts_(read_texts(config, tokenizer, path, {config.data.columns, &notes})) {
     if (texts_->num_truncated() == 0) return;
-    notes.push_back(fmt::format("{}: {} of {} texts were truncated to {} tokens", path,
-                                texts_->num_truncated(), texts_->size(), texts_->seq_length()));
+    notes.push_back(fmt::format("{}: texts of {} of {} {}s were truncated", path,
+                                texts_->num_truncated(), size(), texts_->unit()));
   }
 
   int64_t size() const override { return texts_->size(); }
 
   std::string identity() const override {
-    return fmt::format("{} texts, {}", size(), sampled_checksum(MappedFile(texts_->path())));
+    return fmt::format("{} {}s, {}", size(), texts_->unit(),
+                       sampled_checksum(MappedFile(texts_->path())));
   }
 
   std::shared_ptr<const Dataset> samples(Range range, const SampleUse& /*use*/) const override {
-    return std::make_shared<const ClassificationDataset>(texts_, range);
+    return std::make_shared<const TextDataset>(texts_, range);
   }
 
  private:
-  std::shared_ptr<const LabeledTexts> texts_;
-};
-
-/// Texts that belong together, tokenized on loading.
-class TupleSource final : public SampleSource {
- public:
-  TupleSource(const RunConfig& config, const Tokenizer& tokenizer, const std::string& path,
-              std::vector<std::string>& notes) {
-    const auto encode = [&](std::string_view text) { return tokenizer.encode(text); };
-    tuples_ = std::make_shared<const TextTuples>(
-        path, TupleUse{config.model.hard_negatives, config.model.symmetric_loss},
-        ClassificationEncoder(encode, tokenizer.traits(), config.model.seq_length,
-                              config.data.truncate));
-    if (tuples_->num_truncated() == 0) return;
-    notes.push_back(fmt::format("{}: texts of {} of {} samples were truncated to {} tokens", path,
-                                tuples_->num_truncated(), tuples_->size(), tuples_->seq_length()));
-  }
-
-  int64_t size() const override { return tuples_->size(); }
-
-  std::string identity() const override {
-    return fmt::format("{} samples, {}", size(), sampled_checksum(MappedFile(tuples_->path())));
-  }
-
-  std::shared_ptr<const Dataset> samples(Range range, const SampleUse& /*use*/) const override {
-    return std::make_shared<const TextTupleDataset>(tuples_, range);
-  }
-
- private:
-  std::shared_ptr<const TextTuples> tuples_;
-};
-
-/// Pairs of a source and a target text, tokenized on loading.
-class PairSource final : public SampleSource {
- public:
-  PairSource(const RunConfig& config, const Tokenizer& tokenizer, const std::string& path,
-             std::vector<std::string>& notes) {
-    require(config.span_corruption == SpanCorruptionOptions{},
-            "a key of span_corruption is set, but {} has pairs of texts: leave it out, or choose a "
-            "prepared dataset",
-            path);
-    pairs_ = std::make_shared<const TextPairs>(
-        path, PairEncoder(tokenizer, traits_of(config.model).source_length, config.model.seq_length,
-                          config.data.truncate));
-    if (pairs_->num_truncated() == 0) return;
-    notes.push_back(fmt::format("{}: texts of {} of {} pairs were truncated", path,
-                                pairs_->num_truncated(), pairs_->size()));
-  }
-
-  int64_t size() const override { return pairs_->size(); }
-
-  std::string identity() const override {
-    return fmt::format("{} pairs, {}", size(), sampled_checksum(MappedFile(pairs_->path())));
-  }
-
-  std::shared_ptr<const Dataset> samples(Range range, const SampleUse& /*use*/) const override {
-    return std::make_shared<const TextPairDataset>(pairs_, range);
-  }
-
- private:
-  std::shared_ptr<const TextPairs> pairs_;
+  std::shared_ptr<const TextSamples> texts_;
 };
 
 /// A prepared dataset whose texts are corrupted.
@@ -427,15 +383,14 @@ class ImageSource final : public SampleSource {
 }  // namespace
 
 std::optional<std::string> packed_examples(const DataSection& data) {
-  const auto found =
-      std::ranges::find_if(data.train.parts, is_labeled_file, &DataBlend::Part::path);
+  const auto found = std::ranges::find_if(data.train.parts, has_columns, &DataBlend::Part::path);
   if (found == data.train.parts.end()) return std::nullopt;
   return found->path;
 }
 
 int64_t num_sentinels(const RunConfig& config) {
   const auto has_prepared = [](const DataBlend& data) {
-    return !std::ranges::all_of(data.parts, is_labeled_file, &DataBlend::Part::path);
+    return !std::ranges::all_of(data.parts, has_columns, &DataBlend::Part::path);
   };
   const DataSection& data = config.data;
   const bool is_corrupted = traits_of(config.model).objective == Objective::seq2seq &&
@@ -447,10 +402,14 @@ std::unique_ptr<const SampleSource> open_source(const RunConfig& config,
                                                 std::shared_ptr<const Tokenizer> tokenizer,
                                                 const std::string& path,
                                                 std::vector<std::string>& notes) {
+  require(config.data.columns.empty() ||
+              (!config.model.has_images() &&
+               any_text_file(config.data, [](const std::string&) { return true; })),
+          "data.columns is set, but {} has no columns with names: leave it out", path);
   if (config.model.has_images()) return std::make_unique<const ImageSource>(config, path);
   switch (traits_of(config.model).objective) {
     case Objective::causal_lm:
-      if (is_labeled_file(path)) {
+      if (has_columns(path)) {
         return std::make_unique<const SftSource>(config, *tokenizer, path, notes);
       }
       return std::make_unique<const GptSource>(config, std::move(tokenizer), path, notes);
@@ -458,12 +417,11 @@ std::unique_ptr<const SampleSource> open_source(const RunConfig& config,
       return std::make_unique<const BertSource>(config, tokenizer, path, notes);
     case Objective::classification:
     case Objective::token_classification:
-      return std::make_unique<const TextSource>(config, *tokenizer, path, notes);
     case Objective::embedding:
-      return std::make_unique<const TupleSource>(config, *tokenizer, path, notes);
+      return std::make_unique<const TextSource>(config, *tokenizer, path, notes);
     case Objective::seq2seq:
-      if (is_labeled_file(path)) {
-        return std::make_unique<const PairSource>(config, *tokenizer, path, notes);
+      if (has_columns(path)) {
+        return std::make_unique<const TextSource>(config, *tokenizer, path, notes);
       }
       return std::make_unique<const SpanCorruptionSource>(config, tokenizer, path, notes);
   }

@@ -417,6 +417,7 @@ SaveRequest Trainer::save_request(const SaveObserver& observer) {
   if (!clip.norms.empty()) request.extra[kNormsKey] = clip.norms;
   if (config_.log.noise_scale_interval > 0) request.extra[kNoiseScaleKey] = noise_scale_.state();
   if (batch_shape(1, config_).hides_targets) request.extra[kHidesTargetsKey] = true;
+  if (config_.data.truncate) request.extra[kTruncateKey] = true;
   if (config_.data.labels) request.extra[kLabelsKey] = *config_.data.labels;
   if (config_.model.lora_rank > 0) request.extra[kTrainedKey] = trained_beside_;
   if (tokenizer_) request.attachments = {{kTokenizerAttachment, tokenizer_attachment(*tokenizer_)}};

@@ -1,6 +1,6 @@
-// A .tsv or .jsonl file of labeled texts or words, of texts that belong together, of prompts and
-// completions or messages, of prompts alone, or of multiple-choice questions. The first byte of the
-// input says which, whether labels are names, and how many a text has.
+// A .tsv, .csv, .jsonl or .json file of labeled texts or words, of texts that belong together, of
+// prompts and completions or messages, of prompts alone, or of multiple-choice questions. The first
+// byte of the input says which, whether labels are names, and how many a text has.
 
 #include "launch/data/datasets/chat_messages.h"
 #include "launch/data/datasets/choice_lines.h"
@@ -30,9 +30,11 @@ void read_texts(const std::string& path, const Labels& labels, size_t size) {
 
 void read_tuples(const std::string& path, size_t size) {
   tuple_columns(path);
-  for_each_text_record(path, kTupleFields, [&](const TextRecord& tuple) {
-    fuzz::expect(tuple.texts[0]->size() + tuple.texts[1]->size() <= size, "longer than the file");
-  });
+  RowReader rows(path, {{"anchor", "positive"}, {"negative"}});
+  while (rows.next()) {
+    fuzz::expect(rows.text("anchor").size() + rows.text("positive").size() <= size,
+                 "longer than the file");
+  }
 }
 
 void check_messages(std::span<const Message> messages, size_t size) {
@@ -67,8 +69,9 @@ void read_choices(const std::string& path, size_t size) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
-  const std::string path = fuzz::file_of((data[0] & 1) == 0 ? "labels.tsv" : "labels.jsonl",
-                                         fuzz::text_of(data + 1, size - 1));
+  const char* const names[] = {"labels.tsv", "labels.jsonl", "labels.csv", "labels.json"};
+  const std::string path =
+      fuzz::file_of(names[(data[0] & 1) + 2 * (size & 1)], fuzz::text_of(data + 1, size - 1));
   Labels labels{2};
   if ((data[0] & 2) != 0) labels.names = {"no", "yes"};
   if ((data[0] & 4) != 0) labels.problem_type = ProblemType::multi_label_classification;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "launch/config/column_names.h"
 #include "launch/config/data_blend.h"
 #include "launch/config/values/config_value.h"
 #include "launch/tokenizers/special_tokens.h"
@@ -144,6 +145,16 @@ struct SpecialTokenMap {
   bool accepts(const SpecialTokenIds& value) const;
   SpecialTokenIds read(const ConfigValue& node) const;
   std::string write(const SpecialTokenIds& value) const;
+};
+
+/// A map from names of columns to those that files have, in braces. May be empty.
+struct ColumnMap {
+  using Value = ColumnNames;
+
+  std::string allowed() const;
+  bool accepts(const ColumnNames& value) const;
+  ColumnNames read(const ConfigValue& node) const;
+  std::string write(const ColumnNames& value) const;
 };
 
 /// A map from patterns of names (core/name_pattern.h) to numbers. May be empty. Keeps its order.

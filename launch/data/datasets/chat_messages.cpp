@@ -3,17 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 
 #include "core/error.h"
-#include "launch/data/datasets/line_reader.h"
-#include "launch/support/files/mapped_file.h"
 
 namespace tessera {
 namespace {
-
-constexpr std::array<std::string_view, 1> kPromptName = {"prompt"};
-constexpr TextFields kPromptTexts = {kPromptName, 1, "prompt"};
 
 Role role_named(std::string_view name, const std::string& where) {
   const auto found = std::ranges::find(kRoleNames, name);
@@ -31,38 +25,23 @@ std::string_view text_of(const Json& message, const char* key, const std::string
   return found->get_ref<const std::string&>();
 }
 
+/// A role in ShareGPT's words.
+std::string_view role_of_sharegpt(std::string_view name) {
+  return name == "human" ? "user" : name == "gpt" ? "assistant" : name;
+}
+
 Message message_of(const Json& json, const std::string& where) {
   require(json.is_object(), "{}: must be an object with role and content, but is {}", where,
           json_type(json));
+  if (json.contains("from")) {
+    return {role_named(role_of_sharegpt(text_of(json, "from", where)), where),
+            text_of(json, "value", where)};
+  }
   for (const auto& [key, value] : json.items()) {
     require(key == "role" || key == "content",
             "{}: has a field {}, but only role and content are allowed", where, quote(key));
   }
   return {role_named(text_of(json, "role", where), where), text_of(json, "content", where)};
-}
-
-void read_conversations(const std::string& path,
-                        const std::function<void(const PromptLine&)>& visit) {
-  const MappedFile file(path);
-  LineReader lines(file);
-  std::vector<Message> messages;
-  while (lines.next()) {
-    const std::string where = lines.where();
-    const Json object = parse_json_line(lines, kPromptTexts.allowed);
-    for (const auto& [key, value] : object.items()) {
-      require(key == kPromptName[0], "{}: has a field {}, but only {} are allowed", where,
-              quote(key), kPromptTexts.allowed);
-    }
-    const auto prompt = object.find(kPromptName[0]);
-    require(prompt != object.end(), "{}: there is no \"{}\"", where, kPromptName[0]);
-    require(prompt->is_array(),
-            "{}: \"{}\" must be a list of messages, because line 1 has one, but is {}", where,
-            kPromptName[0], json_type(*prompt));
-    messages.clear();
-    add_messages(*prompt, where, "", messages);
-    require(!messages.empty(), "{}: there is no message", where);
-    visit({lines.number(), {}, messages});
-  }
 }
 
 }  // namespace
@@ -75,14 +54,31 @@ void add_messages(const Json& list, const std::string& where, std::string_view o
   }
 }
 
-void for_each_prompt(const std::string& path, const std::function<void(const PromptLine&)>& visit) {
-  const Json first = first_json_line(path);
-  if (first.contains(kPromptName[0]) && first[std::string(kPromptName[0])].is_array()) {
-    return read_conversations(path, visit);
+void for_each_prompt(const std::string& path, const std::function<void(const PromptLine&)>& visit,
+                     const RowOptions& options) {
+  if (path.ends_with(".txt")) {
+    return for_each_line_of_text(path, options, [&](std::string_view text, int64_t number) {
+      visit({number, text, {}});
+    });
   }
-  for_each_first_text(path, kPromptTexts, [&](std::string_view text, int64_t number) {
-    visit({number, text, {}});
-  });
+  const Json first = first_row(path, options.columns);
+  const bool is_list = first.contains("prompt") && first["prompt"].is_array();
+  RowReader rows(path, {{"prompt"}}, options);
+  std::vector<Message> messages;
+  while (rows.next()) {
+    if (!is_list) {
+      visit({rows.number(), rows.text("prompt"), {}});
+      continue;
+    }
+    const Json& prompt = *rows.json("prompt");
+    require(prompt.is_array(),
+            "{}: \"prompt\" must be a list of messages, because the first row has one, but is {}",
+            rows.where(), json_type(prompt));
+    messages.clear();
+    add_messages(prompt, rows.where(), "", messages);
+    require(!messages.empty(), "{}: there is no message", rows.where());
+    visit({rows.number(), {}, messages});
+  }
 }
 
 }  // namespace tessera

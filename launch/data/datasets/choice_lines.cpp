@@ -1,50 +1,34 @@
 #include "launch/data/datasets/choice_lines.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <optional>
-#include <span>
 #include <string_view>
 
 #include "core/error.h"
-#include "launch/data/datasets/line_reader.h"
-#include "launch/support/files/mapped_file.h"
+#include "launch/data/datasets/row_reader.h"
 #include "launch/support/text/json.h"
 #include "launch/support/text/number_text.h"
 
 namespace tessera {
 namespace {
 
-constexpr std::string_view kKnown =
-    "ctx, endings and label, or question, choices and answer";  // for messages
-
 /// The names of a format's fields.
 struct ChoiceFormat {
   const char* choices;
   const char* answer;
-  std::span<const std::string_view> other;
 };
 
-constexpr std::string_view kHellaSwagFields[] = {
-    "ctx", "ctx_a", "ctx_b", "ind", "activity_label", "source_id", "split", "split_type"};
-constexpr std::string_view kPlainFields[] = {"question", "context", "id"};
-constexpr ChoiceFormat kHellaSwag = {"endings", "label", kHellaSwagFields};
-constexpr ChoiceFormat kPlain = {"choices", "answer", kPlainFields};
+constexpr ChoiceFormat kHellaSwag = {"endings", "label"};
+constexpr ChoiceFormat kPlain = {"choices", "answer"};
 
 const ChoiceFormat& format_of(const Json& line, const std::string& where) {
   const bool is_plain = line.contains(kPlain.choices);
   require(is_plain || line.contains(kHellaSwag.choices),
-          "{}: there is neither \"endings\" nor \"choices\": a line must have {}", where, kKnown);
-  const ChoiceFormat& format = is_plain ? kPlain : kHellaSwag;
-  for (const auto& [key, value] : line.items()) {
-    const bool is_known = key == format.choices || key == format.answer ||
-                          std::ranges::find(format.other, key) != format.other.end();
-    require(is_known, "{}: has a field {}, but beside \"{}\" only {} and {} are allowed", where,
-            quote(key), format.choices, fmt::join(format.other, ", "), format.answer);
-  }
-  return format;
+          "{}: there is neither \"endings\" nor \"choices\": a line must have ctx, endings and "
+          "label, or question, choices and answer",
+          where);
+  return is_plain ? kPlain : kHellaSwag;
 }
 
 std::string text_in(const Json& value, const std::string& where, const std::string& what) {
@@ -113,16 +97,16 @@ int64_t answer_of(const Json& line, const char* key, size_t choices, const std::
 
 void for_each_choice_line(const std::string& path,
                           const std::function<void(const ChoiceLine&)>& visit) {
-  require(path.ends_with(".jsonl"),
-          "{}: a file of multiple-choice questions must have a name that ends in .jsonl", path);
-  const MappedFile file(path);
-  LineReader lines(file);
-  while (lines.next()) {
-    const std::string where = lines.where();
-    const Json json = parse_json_line(lines, kKnown);
+  require(path.ends_with(".jsonl") || path.ends_with(".json"),
+          "{}: a file of multiple-choice questions must have a name that ends in .jsonl or .json",
+          path);
+  RowReader rows(path, {});
+  while (rows.next()) {
+    const std::string& where = rows.where();
+    const Json& json = rows.object();
     const ChoiceFormat& format = format_of(json, where);
     ChoiceLine line;
-    line.number = lines.number();
+    line.number = rows.number();
     line.context = context_of(json, format, where);
     line.choices = choices_of(json, format.choices, where);
     line.answer = answer_of(json, format.answer, line.choices.size(), where);

@@ -98,6 +98,21 @@ int32_t KnownLabels::of_number(int64_t number, const std::string& where) const {
   return static_cast<int32_t>(number);
 }
 
+void KnownLabels::of_multi_hot(size_t count, const std::string& where) {
+  require(static_cast<int64_t>(count) == labels_.count,
+          "{}: the labels are 1 or 0 for each of {} labels, but there are {}: choose that many",
+          where, count, labels_.count);
+}
+
+void FoundLabels::of_multi_hot(size_t count, const std::string& where) {
+  require(!json_names_ && names_.empty(),
+          "{}: the labels are 1 or 0 for each of {} labels, but other lines have names: use one of "
+          "the two",
+          where, count);
+  json_numbers_ = true;
+  numbers_.insert(static_cast<int64_t>(count) - 1);
+}
+
 int32_t FoundLabels::of_json(const Json& value, const std::string& where) {
   const std::optional<int64_t> number = integer_of(value);
   require(value.is_string() || (number && *number >= 0),

@@ -30,6 +30,8 @@ class LabelReader {
   virtual ~LabelReader() = default;
   virtual int32_t of_json(const Json& value, const std::string& where) = 0;
   virtual int32_t of_column(std::string_view text, const std::string& where) = 0;
+  /// Labels that are 1 or 0 for each of `count` labels.
+  virtual void of_multi_hot(size_t count, const std::string& where) = 0;
 };
 
 /// Accepts the labels of a configuration, and returns their numbers.
@@ -41,6 +43,7 @@ class KnownLabels final : public LabelReader {
 
   int32_t of_json(const Json& value, const std::string& where) override;
   int32_t of_column(std::string_view text, const std::string& where) override;
+  void of_multi_hot(size_t count, const std::string& where) override;
 
  private:
   int32_t of_name(std::string_view name, const std::string& where) const;
@@ -54,6 +57,7 @@ class FoundLabels final : public LabelReader {
  public:
   int32_t of_json(const Json& value, const std::string& where) override;
   int32_t of_column(std::string_view text, const std::string& where) override;
+  void of_multi_hot(size_t count, const std::string& where) override;
 
   /// Those found so far, as find_labels() returns them.
   Labels labels(std::optional<int64_t> count) const;

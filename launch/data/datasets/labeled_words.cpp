@@ -3,10 +3,8 @@
 #include <fmt/ranges.h>
 
 #include "core/error.h"
-#include "launch/data/datasets/labeled_lines.h"
 #include "launch/data/datasets/line_reader.h"
 #include "launch/support/files/mapped_file.h"
-#include "launch/support/text/json.h"
 
 namespace tessera {
 namespace {
@@ -65,25 +63,24 @@ void read_conll(const MappedFile& file, LabelReader* labels, const Visit& visit)
   sentence.end();
 }
 
-const Json& list_of(const Json& object, const char* key, const std::string& where) {
-  require(object.contains(key), "{}: there is no \"{}\"", where, key);
-  require(object.at(key).is_array(), "{}: \"{}\" must be a list, but is {}", where, key,
-          json_type(object.at(key)));
-  return object.at(key);
+const Json& list_of(const RowReader& rows, const char* key) {
+  const Json* list = rows.json(key);
+  require(list != nullptr, "{}: a list of words needs a .jsonl or .json file", rows.where());
+  require(list->is_array(), "{}: \"{}\" must be a list, but is {}", rows.where(), key,
+          json_type(*list));
+  return *list;
 }
 
-void read_json_sentences(const MappedFile& file, LabelReader* labels, const Visit& visit) {
-  LineReader lines(file);
-  while (lines.next()) {
-    const std::string where = lines.where();
-    const Json object = parse_json_line(lines, "tokens and tags");
-    for (const auto& [key, value] : object.items()) {
-      require(key == "tokens" || key == "tags",
-              "{}: has a field {}, but only tokens and tags are allowed", where, quote(key));
-    }
+void read_json_sentences(const std::string& path, LabelReader* labels, const RowOptions& options,
+                         const Visit& visit) {
+  const RowFormat format =
+      labels != nullptr ? RowFormat{{"tokens", "tags"}} : RowFormat{{"tokens"}};
+  RowReader rows(path, format, options);
+  while (rows.next()) {
+    const std::string& where = rows.where();
     LabeledSentence sentence;
-    sentence.number = lines.number();
-    for (const Json& word : list_of(object, "tokens", where)) {
+    sentence.number = rows.number();
+    for (const Json& word : list_of(rows, "tokens")) {
       require(word.is_string() && !word.get_ref<const std::string&>().empty(),
               "{}: token {} must be a string with at least one character", where,
               sentence.words.size() + 1);
@@ -91,7 +88,7 @@ void read_json_sentences(const MappedFile& file, LabelReader* labels, const Visi
     }
     require(!sentence.words.empty(), "{}: there is no token", where);
     if (labels != nullptr) {
-      const Json& tags = list_of(object, "tags", where);
+      const Json& tags = list_of(rows, "tags");
       require(tags.size() == sentence.words.size(),
               "{}: there are {} tags for {} tokens: each token has one", where, tags.size(),
               sentence.words.size());
@@ -112,34 +109,30 @@ void read_text_sentences(const MappedFile& file, const Visit& visit) {
   }
 }
 
-void read_sentences(const std::string& path, LabelReader* labels, const Visit& visit) {
-  const MappedFile file(path);
-  if (path.ends_with(".jsonl")) {
-    read_json_sentences(file, labels, visit);
-  } else if (path.ends_with(".tsv")) {
-    read_conll(file, labels, visit);
-  } else {
-    read_text_sentences(file, visit);
+void read_sentences(const std::string& path, LabelReader* labels, const RowOptions& options,
+                    const Visit& visit) {
+  if (path.ends_with(".jsonl") || path.ends_with(".json")) {
+    return read_json_sentences(path, labels, options, visit);
   }
-}
-
-void require_word_file(const std::string& path) {
-  require(is_labeled_file(path),
-          "{}: a file of labeled words must have a name that ends in .jsonl or .tsv", path);
+  const bool is_text = labels == nullptr && path.ends_with(".txt");
+  require(is_text || path.ends_with(".tsv"),
+          "{}: a file of words must have a name that ends in .jsonl, .json or .tsv{}", path,
+          labels == nullptr ? ", or in .txt" : "");
+  require(options.columns.empty(), "{}: data.columns is set, but the columns have no names", path);
+  const MappedFile file(path);
+  is_text ? read_text_sentences(file, visit) : read_conll(file, labels, visit);
 }
 
 }  // namespace
 
-void for_each_labeled_sentence(const std::string& path, const Labels& labels, const Visit& visit) {
-  require_word_file(path);
+void for_each_labeled_sentence(const std::string& path, const Labels& labels, const Visit& visit,
+                               const RowOptions& options) {
   KnownLabels known(labels);
-  read_sentences(path, &known, visit);
+  read_sentences(path, &known, options, visit);
 }
 
-void for_each_sentence(const std::string& path, const Visit& visit) {
-  require(is_labeled_file(path) || path.ends_with(".txt"),
-          "{}: a file of words must have a name that ends in .jsonl, .tsv or .txt", path);
-  read_sentences(path, nullptr, visit);
+void for_each_sentence(const std::string& path, const Visit& visit, const RowOptions& options) {
+  read_sentences(path, nullptr, options, visit);
 }
 
 std::vector<std::string_view> words_of(std::string_view text) {
@@ -148,12 +141,13 @@ std::vector<std::string_view> words_of(std::string_view text) {
   return words;
 }
 
-Labels find_word_labels(std::span<const std::string> paths, std::optional<int64_t> count) {
+Labels find_word_labels(std::span<const std::string> paths, std::optional<int64_t> count,
+                        const RowOptions& options) {
   FoundLabels found;
   bool has_words = false;
   for (const std::string& path : paths) {
-    require_word_file(path);
-    read_sentences(path, &found, [&](const LabeledSentence&) { has_words = true; });
+    read_sentences(path, &found, {options.columns},
+                   [&](const LabeledSentence&) { has_words = true; });
   }
   require(has_words, "{}: there is no word", fmt::join(paths, ", "));
   Labels labels = found.labels(count);

@@ -7,15 +7,14 @@
 
 #include "core/error.h"
 #include "launch/data/datasets/chat_messages.h"
-#include "launch/data/datasets/line_reader.h"
-#include "launch/support/files/mapped_file.h"
+#include "launch/data/datasets/row_reader.h"
 
 namespace tessera {
 namespace {
 
 constexpr std::string_view kScoredFields = "context and continuation, or text";  // for messages
 
-/// The string in a field of a line, which has only fields of these names.
+/// The string in a field of a line.
 std::string scored_field(const Json& line, const char* key, const std::string& where) {
   const auto found = line.find(key);
   require(found != line.end(), "{}: there is no \"{}\": a line must have {}", where, key,
@@ -23,14 +22,6 @@ std::string scored_field(const Json& line, const char* key, const std::string& w
   require(found->is_string(), "{}: \"{}\" must be a string, but is {}", where, key,
           json_type(*found));
   return found->get<std::string>();
-}
-
-void check_scored_fields(const Json& line, bool is_text, const std::string& where) {
-  for (const auto& [key, value] : line.items()) {
-    const bool is_known = is_text ? key == "text" : key == "context" || key == "continuation";
-    require(is_known, "{}: has a field {}, but a line must have {}", where, quote(key),
-            kScoredFields);
-  }
 }
 
 /// How many tokens at the end of a context have nothing but white space.
@@ -49,21 +40,23 @@ LikelihoodDataset::LikelihoodDataset(const std::string& path, const Tokenizer& t
                                      const ModelConfig& model,
                                      const std::function<ChatTemplate()>& chat)
     : ContinuationDataset(path, model) {
-  require(path.ends_with(".jsonl"),
-          "{}: a file of texts to score must have a name that ends in .jsonl", path);
+  require(path.ends_with(".jsonl") || path.ends_with(".json"),
+          "{}: a file of texts to score must have a name that ends in .jsonl or .json", path);
   require_next_token(path, model, "score texts");
   std::optional<ChatTemplate> form;
   const auto chosen = [&]() -> const ChatTemplate& {
     if (!form) form = chat();
     return *form;
   };
-  const MappedFile file(path);
-  LineReader lines(file);
-  while (lines.next()) {
-    const std::string where = lines.where();
-    const Json line = parse_json_line(lines, kScoredFields);
+  RowReader rows(path, {});
+  while (rows.next()) {
+    const std::string& where = rows.where();
+    const Json& line = rows.object();
     const bool is_text = line.contains("text");
-    check_scored_fields(line, is_text, where);
+    require(!is_text || (!line.contains("continuation") && !line.contains("context")),
+            "{}: there is a \"text\" beside a \"context\" or \"continuation\": a line must have "
+            "{}",
+            where, kScoredFields);
     if (is_text) {
       add_windows(scored_field(line, "text", where), tokenizer, model, where + ": the text");
     } else {

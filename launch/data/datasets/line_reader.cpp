@@ -38,18 +38,6 @@ Json parse_json_line(const LineReader& lines, std::string_view known) {
   return parse_json(text, lines.where());
 }
 
-Json first_json_line(const std::string& path) {
-  if (!path.ends_with(".jsonl")) return {};
-  try {
-    const MappedFile file(path);
-    LineReader lines(file);
-    if (lines.next()) return parse_json_line(lines, "any");
-  } catch (const Error&) {
-    return {};
-  }
-  return {};
-}
-
 std::vector<std::string_view> split(std::string_view line, char separator) {
   std::vector<std::string_view> fields;
   while (true) {

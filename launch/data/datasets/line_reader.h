@@ -43,10 +43,6 @@ class LineReader {
 /// something else.
 Json parse_json_line(const LineReader& lines, std::string_view known);
 
-/// The first line of a .jsonl file; null if the file is of another type or the line cannot be read,
-/// which its reader reports.
-Json first_json_line(const std::string& path);
-
 /// The parts of a line between separators: one more than there are separators.
 std::vector<std::string_view> split(std::string_view line, char separator);
 

@@ -14,19 +14,20 @@
 namespace tessera {
 
 SftExamples::SftExamples(const std::string& path, const ChatTemplate& chat,
-                         const SftOptions& options)
+                         const SftOptions& options, const RowOptions& rows)
     : path_(path), options_(options) {
   require(options.seq_length >= 1, "seq_length is {}, but must be at least 1", options.seq_length);
   ChatTokens example;
   int64_t line = 0;
-  for_each_sft_line(path, [&](const SftLine& read) {
+  const auto encode = [&](const SftLine& read) {
     const std::string where = fmt::format("{}:{}", path, read.number);
     chat.encode(read.messages, where, example, read.given);
     const int64_t before = size();
     add(example, where);
     if (size() > before) lines_.push_back(line);
     ++line;
-  });
+  };
+  for_each_sft_line(path, encode, rows);
   require(line > 0, "{}: there is no example", path_);
   require(size() > 0,
           "{}: nothing of any completion is among the first {} tokens of its example, which fit "

@@ -8,6 +8,7 @@
 #include "core/range.h"
 #include "launch/data/datasets/chat_template.h"
 #include "launch/data/datasets/pack_rows.h"
+#include "launch/data/datasets/row_reader.h"
 #include "launch/data/sample.h"
 
 namespace tessera {
@@ -26,7 +27,8 @@ class SftExamples {
   /// Encodes each line with `chat`. Examples of more than seq_length + 1 tokens are cut at their
   /// end or left out, if that leaves nothing to learn. Throws as for_each_sft_line and
   /// ChatTemplate::encode do, if an example is too long, and if there is no example.
-  SftExamples(const std::string& path, const ChatTemplate& chat, const SftOptions& options);
+  SftExamples(const std::string& path, const ChatTemplate& chat, const SftOptions& options,
+              const RowOptions& rows = {});
 
   int64_t size() const { return std::ssize(begins_) - 1; }
   const std::string& path() const { return path_; }

@@ -7,34 +7,36 @@
 #include <string>
 
 #include "launch/data/datasets/chat_template.h"
-#include "launch/data/datasets/text_fields.h"
+#include "launch/data/datasets/row_reader.h"
 
 namespace tessera {
 
-/// A prompt and its completion, named as in TRL. See text_fields.h.
-extern const TextFields kPromptFields;
-
-/// One line of a file for supervised fine-tuning.
+/// One row of a file for supervised fine-tuning.
 struct SftLine {
   int64_t number = 0;                   ///< from 1, including a header
   std::span<const Message> messages{};  ///< the last one is of the assistant
   size_t given = 0;                     ///< messages of the prompt, from which nothing is learned
 };
 
-/// Whether the first line of a file has messages. If not, it has a prompt and a completion that
-/// are texts, or cannot be read, which its reader reports.
-bool has_messages(const std::string& path);
+/// Whether the first row of a file has messages with roles. If not, it has prompts and completions
+/// that are texts, or cannot be read, which its reader reports.
+bool has_messages(const std::string& path, const ColumnNames& columns = {});
 
-/// Calls `visit` for each line of a UTF-8 file for supervised fine-tuning, in order. The views are
-/// valid only during the call. All lines have the same of TRL's formats:
+/// Calls `visit` for each row of a file for supervised fine-tuning (row_reader.h), in order. The
+/// views are valid only during the call. All rows have the same format: TRL's, Alpaca's or
+/// ShareGPT's.
 ///
-///     {"prompt": "...", "completion": "..."}      also as the columns of a .tsv file
+///     {"prompt": "...", "completion": "..."}      also as the columns of .csv and .tsv
+///     {"instruction": "...", "input": "...", "output": "..."}      likewise; without input, too
 ///     {"messages": [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]}
 ///     {"prompt": [{"role": "user", ...}], "completion": [{"role": "assistant", ...}]}
+///     {"conversations": [{"from": "human", "value": "..."}, {"from": "gpt", "value": "..."}]}
 ///
-/// A prompt that is a text is a message of the user, such a completion one of the assistant. Roles
-/// are those of kRoleNames. Texts must not be empty, and the last message is of the assistant.
-/// Other fields are errors. Throws, naming file and line, what was found and what is allowed.
-void for_each_sft_line(const std::string& path, const std::function<void(const SftLine&)>& visit);
+/// A prompt that is a text is a message of the user, such a completion one of the assistant. An
+/// input that is not empty follows its instruction after a line end. Roles are those of kRoleNames;
+/// texts must not be empty, and the last message is of the assistant. Throws, naming file and line,
+/// what was found and what is allowed.
+void for_each_sft_line(const std::string& path, const std::function<void(const SftLine&)>& visit,
+                       const RowOptions& options = {});
 
 }  // namespace tessera

@@ -1,17 +1,12 @@
 #include "launch/data/datasets/text_pairs.h"
 
-#include <array>
 #include <optional>
 #include <utility>
 
 #include "core/error.h"
-#include "launch/data/sampling/sample_order.h"
 
 namespace tessera {
 namespace {
-
-constexpr std::array<std::string_view, 2> kPairNames = {"source", "target"};
-constexpr uint64_t kPairOrderSeed = 0;
 
 std::vector<int32_t> encode_text(const Tokenizer& tokenizer, std::string_view text,
                                  std::string_view name, std::string_view where) {
@@ -36,8 +31,6 @@ bool fit(std::vector<int32_t>& tokens, std::string_view name, int64_t most, std:
 }
 
 }  // namespace
-
-const TextFields kPairFields = {kPairNames, 2, "source and target"};
 
 std::optional<SequenceEnds> find_sequence_ends(const Tokenizer& tokenizer) {
   std::optional<int32_t> end = tokenizer.end_of_document();
@@ -97,53 +90,18 @@ bool PairEncoder::encode(std::string_view source, std::string_view target, std::
   return truncated;
 }
 
-TextPairs::TextPairs(const std::string& path, const PairEncoder& encoder)
-    : path_(path), seq_length_(encoder.seq_length()), ends_(encoder.ends()), pairs_{{0, 0}} {
+std::shared_ptr<const TextSamples> read_pairs(const std::string& path, const PairEncoder& encoder,
+                                              const RowOptions& options) {
+  auto pairs = std::make_shared<TextSamples>(path, "pair", encoder.seq_length());
   Sample sample;
-  for_each_text_record(path, kPairFields, [&](const TextRecord& pair) {
-    const std::string where = fmt::format("{}:{}", path, pair.number);
-    num_truncated_ += encoder.encode(*pair.texts[0], *pair.texts[1], where, sample) ? 1 : 0;
-    sources_.insert(sources_.end(), sample.source_tokens.begin(), sample.source_tokens.end());
-    targets_.insert(targets_.end(), sample.targets.begin(), sample.targets.end());
-    pairs_.push_back({sources_.size(), targets_.size()});
-  });
-  require(size() > 0, "{}: there is no pair of texts", path_);
-}
-
-void TextPairs::fill(int64_t i, Sample& out) const {
-  require(0 <= i && i < size(), "{}: there is no pair {}: there are {}", path_, i, size());
-  const Begins begin = pairs_[static_cast<size_t>(i)], end = pairs_[static_cast<size_t>(i) + 1];
-  out.clear();
-  out.source_tokens.assign(sources_.begin() + static_cast<std::ptrdiff_t>(begin.source),
-                           sources_.begin() + static_cast<std::ptrdiff_t>(end.source));
-  out.targets.assign(targets_.begin() + static_cast<std::ptrdiff_t>(begin.target),
-                     targets_.begin() + static_cast<std::ptrdiff_t>(end.target));
-  out.tokens.assign(1, ends_.start);
-  out.tokens.insert(out.tokens.end(), out.targets.begin(), out.targets.end() - 1);
-  out.source_lengths.assign(1, static_cast<int32_t>(out.source_tokens.size()));
-  out.document_lengths.assign(1, static_cast<int32_t>(out.tokens.size()));
-}
-
-TextPairDataset::TextPairDataset(std::shared_ptr<const TextPairs> pairs, Range places)
-    : pairs_(std::move(pairs)), places_(places) {
-  require(0 <= places.begin && places.begin < places.end && places.end <= pairs_->size(),
-          "{}: the range of pairs [{}, {}) is empty or not within the file, which has {}",
-          pairs_->path(), places.begin, places.end, pairs_->size());
-}
-
-void TextPairDataset::fill(int64_t sample, int64_t /*epoch*/, Sample& out) const {
-  require(0 <= sample && sample < num_samples(), "{}: there is no sample {}: there are {}",
-          pairs_->path(), sample, num_samples());
-  pairs_->fill(pair_of(sample), out);
-}
-
-int64_t TextPairDataset::pair_of(int64_t sample) const {
-  return permuted(kPairOrderSeed, 0, pairs_->size(), places_.begin + sample);
-}
-
-std::vector<TextOrigin> TextPairDataset::origins(int64_t sample, int64_t /*epoch*/) const {
-  const int64_t pair = pair_of(sample);
-  return {{0, pairs_->path(), "pair", {pair, pair + 1}}};
+  RowReader rows(path, {{"source", "target"}}, options);
+  while (rows.next()) {
+    const bool truncated =
+        encoder.encode(rows.text("source"), rows.text("target"), rows.where(), sample);
+    pairs->add(sample, truncated);
+  }
+  pairs->require_samples();
+  return pairs;
 }
 
 }  // namespace tessera

@@ -7,16 +7,12 @@
 #include <string_view>
 #include <vector>
 
-#include "core/range.h"
-#include "launch/data/datasets/text_fields.h"
+#include "launch/data/datasets/row_reader.h"
+#include "launch/data/datasets/text_samples.h"
 #include "launch/data/sample.h"
 #include "launch/tokenizers/tokenizer.h"
 
 namespace tessera {
-
-/// A text and what a model writes for it, such as its translation: source and target. See
-/// text_fields.h.
-extern const TextFields kPairFields;
 
 /// The tokens around the texts of an encoder–decoder, as in T5: `end` ends a source and a target,
 /// `start` is the decoder's first input.
@@ -60,50 +56,10 @@ class PairEncoder {
   SequenceEnds ends_;
 };
 
-/// The tokens of a file of pairs, in memory.
-class TextPairs {
- public:
-  /// Throws as for_each_text_record and PairEncoder::encode do, and if there is no pair.
-  TextPairs(const std::string& path, const PairEncoder& encoder);
-
-  int64_t size() const { return std::ssize(pairs_) - 1; }
-  const std::string& path() const { return path_; }
-  int64_t seq_length() const { return seq_length_; }
-  int64_t num_truncated() const { return num_truncated_; }
-
-  /// Overwrites `out` with pair `i`.
-  void fill(int64_t i, Sample& out) const;
-
- private:
-  struct Begins {
-    size_t source, target;
-  };
-
-  std::string path_;
-  int64_t seq_length_;
-  SequenceEnds ends_;
-  std::vector<int32_t> sources_, targets_;  // of all pairs
-  std::vector<Begins> pairs_;               // of each pair, then the total sizes
-  int64_t num_truncated_ = 0;
-};
-
-/// A subset of a file's pairs, the same in every epoch.
-class TextPairDataset final : public Dataset {
- public:
-  /// Selects `places` of a fixed random order, as ClassificationDataset does. Throws if `places` is
-  /// empty or not within the pairs.
-  TextPairDataset(std::shared_ptr<const TextPairs> pairs, Range places);
-
-  int64_t num_samples() const override { return places_.size(); }
-  int64_t seq_length() const override { return pairs_->seq_length(); }
-  void fill(int64_t sample, int64_t epoch, Sample& out) const override;
-  std::vector<TextOrigin> origins(int64_t sample, int64_t epoch) const override;
-
- private:
-  int64_t pair_of(int64_t sample) const;
-
-  std::shared_ptr<const TextPairs> pairs_;
-  Range places_;
-};
+/// Reads a file of pairs: a text and what a model writes for it, such as its translation, in the
+/// columns `source` and `target` (row_reader.h). Throws as RowReader and PairEncoder::encode do,
+/// and if there is no pair.
+std::shared_ptr<const TextSamples> read_pairs(const std::string& path, const PairEncoder& encoder,
+                                              const RowOptions& options = {});
 
 }  // namespace tessera

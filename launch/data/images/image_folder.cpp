@@ -98,6 +98,7 @@ class ImageFolder final : public ImageSet {
   int64_t size() const override { return std::ssize(files_); }
   ImageFormat format() const override { return {}; }
   const std::vector<std::string>& class_names() const override { return class_names_; }
+  std::string file(int64_t i) const override { return files_.at(static_cast<size_t>(i)); }
   int32_t label(int64_t i) const override { return labels_.at(static_cast<size_t>(i)); }
 
   void read(int64_t i, int64_t channels, Pixels& out) const override {

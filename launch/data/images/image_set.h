@@ -37,6 +37,8 @@ class ImageSet {
   virtual ImageFormat format() const = 0;
   /// The names of its classes, in order; empty if they are numbers.
   virtual const std::vector<std::string>& class_names() const = 0;
+  /// The file of an image; empty if a file has several.
+  virtual std::string file(int64_t /*i*/) const { return {}; }
   /// The class of an image, which is not negative.
   virtual int32_t label(int64_t i) const = 0;
   /// Overwrites `out`, with `channels` numbers for each pixel if each image has a format of its

@@ -34,8 +34,9 @@ const std::string& checked_prefix(const std::string& prefix) {
   }
   require(
       !std::filesystem::is_regular_file(prefix) || std::filesystem::exists(prefix + ".idx"),
-      "{} is a file, but not a dataset: tessera prepare makes a dataset from text; a .tsv or "
-      ".jsonl file is read without it if it has what the model learns: prompts and completions "
+      "{} is a file, but not a dataset: tessera prepare makes a dataset from text; a .csv, "
+      ".tsv, .json or .jsonl file is read without it if it has what the model learns: prompts and "
+      "completions "
       "or messages, sources and targets, labels (with model.head, or a BERT's checkpoint.from), "
       "or anchors and positives",
       prefix);

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "core/random.h"
-#include "launch/data/datasets/labeled_lines.h"
+#include "launch/data/datasets/row_reader.h"
 #include "launch/data/indexed/indexed_dataset_writer.h"
 #include "launch/support/files/whole_files.h"
 #include "launch/support/text/json.h"
@@ -294,6 +294,7 @@ void shrink_data(ShrunkRun& run, const std::filesystem::path& folder) {
   const RunConfig before = config;
   config.data.tokenizer = kNoTokenizer;
   config.data.special_tokens = kSpecialTokens;
+  config.data.columns = {};
   config.data.eval = std::nullopt;
   config.data.eval_fraction = 0.1;
   config.data.test_fraction = 0.0;
@@ -331,7 +332,7 @@ void shrink_data(ShrunkRun& run, const std::filesystem::path& folder) {
     run.left_out.emplace_back("the data is pairs of texts here, also if data.train is a dataset");
     return;
   }
-  const auto is_text_file = [](const DataBlend::Part& part) { return is_labeled_file(part.path); };
+  const auto is_text_file = [](const DataBlend::Part& part) { return has_columns(part.path); };
   if (objective == Objective::causal_lm &&
       std::ranges::any_of(before.data.train.parts, is_text_file)) {
     const std::string path = folder / "prompts.tsv";

@@ -167,9 +167,9 @@ class Deriver {
       return set("model.head", "classification", "the model sees images");
     }
     const std::vector<std::string> paths = paths_of(config().data.train);
-    const bool is_labeled = !paths.empty() && std::ranges::all_of(paths, is_labeled_file);
+    const bool is_labeled = !paths.empty() && std::ranges::all_of(paths, has_columns);
     const bool has_heads = architecture_of(config().model.kind).classification;
-    if (is_labeled && has_heads && tuple_columns(paths[0])) {
+    if (is_labeled && has_heads && tuple_columns(paths[0], config().data.columns)) {
       set("model.head", "embedding", "data.train has anchors and positives");
     } else if (is_labeled && has_heads) {
       set("model.head", "classification", "data.train is a file of labeled texts");
@@ -216,7 +216,7 @@ class Deriver {
   void derive_hard_negatives() {
     const std::vector<std::string> paths = paths_of(config().data.train);
     const bool embeds = config().model.head == Head::embedding && !paths.empty();
-    const auto columns = embeds ? tuple_columns(paths[0]) : std::nullopt;
+    const auto columns = embeds ? tuple_columns(paths[0], config().data.columns) : std::nullopt;
     if (!columns || !columns->negative) return use_default("model.hard_negatives");
     set("model.hard_negatives", "true", fmt::format("the negatives in {}", paths[0]));
   }
@@ -271,8 +271,9 @@ class Deriver {
     return with_exit_code(ExitCode::data, [&] {
       if (has_images()) return find_image_labels(paths, count);
       const bool of_words = config().model.head == Head::token_classification;
-      return of_words ? find_word_labels(paths, count)
-                      : find_labels(paths, config().model.problem_type, count);
+      const RowOptions rows{config().data.columns};
+      return of_words ? find_word_labels(paths, count, rows)
+                      : find_labels(paths, config().model.problem_type, count, rows);
     });
   }
 
@@ -310,7 +311,7 @@ class Deriver {
       origin = checkpoint_from().path().string();
     } else {
       const std::vector<std::string> paths = paths_of(config().data.train);
-      const auto prepared = std::ranges::find_if_not(paths, is_labeled_file);
+      const auto prepared = std::ranges::find_if_not(paths, has_columns);
       origin = prepared == paths.end() ? paths.at(0) : *prepared;
       derived_.tokenizer =
           with_exit_code(ExitCode::data, [&] { return tokenizer_of_dataset(origin); });
@@ -332,7 +333,7 @@ class Deriver {
   bool has_text_files() const {
     const Objective objective = traits_of(config().model).objective;
     return (objective == Objective::seq2seq || objective == Objective::causal_lm) &&
-           std::ranges::all_of(paths_of(config().data.train), is_labeled_file);
+           std::ranges::all_of(paths_of(config().data.train), has_columns);
   }
 
   void derive_vocab_size() {

@@ -47,11 +47,11 @@ TEST_F(PromptLines, AreRefusedIfNotAllAreOfOneKind) {
     std::initializer_list<std::string> facts;
   } cases[] = {
       {chat + "{\"prompt\": \"a\"}\n",
-       {"p.jsonl:2", "must be a list of messages, because line 1 has one, but is a string"}},
+       {"p.jsonl:2", "must be a list of messages, because the first row has one, but is a string"}},
       {"{\"prompt\": \"a\"}\n" + chat, {"p.jsonl:2", "must be a string, but is an array"}},
       {chat + "{\"prompt\": []}\n", {"p.jsonl:2: there is no message"}},
-      {chat + "{\"prompts\": []}\n", {"p.jsonl:2", "\"prompts\"", "only prompt"}},
-      {chat + "{}\n", {"p.jsonl:2: there is no \"prompt\""}},
+      {chat + "{\"prompts\": []}\n", {"p.jsonl:2", "\"prompts\"", "no field \"prompt\""}},
+      {chat + "{}\n", {"p.jsonl:2: there is no field \"prompt\""}},
       {chat + "{\"prompt\": [1]}\n", {"p.jsonl:2, message 1: must be an object", "a number"}},
       {"{\"prompt\": [{\"role\": \"tool\", \"content\": \"u\"}]}\n",
        {"p.jsonl:1, message 1: the role is \"tool\"", "system, user, assistant"}},

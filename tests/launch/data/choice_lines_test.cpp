@@ -56,7 +56,7 @@ TEST_F(ChoiceLines, ReadsBothFormats) {
 
 TEST_F(ChoiceLines, NamesWhatIsWrong) {
   EXPECT_TRUE(names_all(error_of([&] { read("", "q.tsv"); }), {"q.tsv", ".jsonl"}));
-  EXPECT_TRUE(names_all(error("[1]"), {"q.jsonl:2", "one object", "endings"}));
+  EXPECT_TRUE(names_all(error("[1]"), {"q.jsonl:2", "one object"}));
   EXPECT_TRUE(names_all(error(R"({"question": "a", "answer": 0})"), {":2", "choices", "endings"}));
   EXPECT_TRUE(names_all(error(R"({"question": "a", "choices": ["b", "c"]})"), {":2", "answer"}));
   EXPECT_TRUE(names_all(error(R"({"choices": ["b", "c"], "answer": 0})"),
@@ -67,8 +67,8 @@ TEST_F(ChoiceLines, NamesWhatIsWrong) {
   EXPECT_TRUE(names_all(error(R"({"endings": ["b", "c"], "label": 0})"), {":2", "ctx", "ctx_a"}));
   EXPECT_TRUE(
       names_all(error(R"({"ctx_a": "", "endings": ["b", "c"], "label": 0})"), {":2", "\"ctx_b\""}));
-  EXPECT_TRUE(names_all(error(R"({"ctx": "", "endings": ["b", "c"], "answer": 0})"),
-                        {":2", "\"answer\"", "label", "activity_label"}));
+  EXPECT_TRUE(
+      names_all(error(R"({"ctx": "", "endings": ["b", "c"], "answer": 0})"), {":2", "\"label\""}));
   EXPECT_TRUE(names_all(error(R"({"question": 1, "choices": ["b", "c"], "answer": 0})"),
                         {":2", "\"question\"", "string", "number"}));
   EXPECT_TRUE(names_all(error(R"({"question": "a", "choices": {"text": []}, "answer": 0})"),

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "core/random.h"
-#include "launch/data/datasets/classification_dataset.h"
+#include "launch/data/datasets/text_encoders.h"
 #include "tests/launch/data/test_files.h"
 #include "tests/launch/data/vocabulary.h"
 
@@ -94,16 +94,14 @@ TEST_F(LabeledLinesTest, NamesErrorsInJsonl) {
   EXPECT_TRUE(names_all(second("{\"text\": \"a\", \"label\": 1"), {where, "not valid JSON"}));
   EXPECT_TRUE(names_all(second("{\"text\": \"\xff\", \"label\": 1}"), {where, "not valid JSON"}));
   EXPECT_TRUE(names_all(second("[1, 2]"), {where, "must be one object"}));
-  EXPECT_TRUE(names_all(second("{\"label\": 1}"), {where, "no \"text\""}));
-  EXPECT_TRUE(names_all(second("{\"text\": \"a\"}"), {where, "no \"label\""}));
+  EXPECT_TRUE(names_all(second("{\"label\": 1}"), {where, "no field \"text\""}));
+  EXPECT_TRUE(names_all(second("{\"text\": \"a\"}"), {where, "no field \"label\""}));
   EXPECT_TRUE(
       names_all(second("{\"text\": 7, \"label\": 1}"), {where, "\"text\" must be a string"}));
-  EXPECT_TRUE(names_all(second("{\"text\": \"a\", \"label\": 1, \"text_piar\": \"b\"}"),
-                        {where, "\"text_piar\"", "text, text_pair and label"}));
   EXPECT_TRUE(
       names_all(second("{\"text\": \"a\", \"text\": \"b\", \"label\": 1}"), {where, "twice"}));
   EXPECT_TRUE(names_all(second("{\"text\": \"a\", \"label\": 1, \"text_pair\": \"b\"}"),
-                        {where, "a \"text_pair\"", "line 1"}));
+                        {where, "a \"text_pair\"", "first row"}));
   EXPECT_TRUE(names_all(second("\n" + good), {where, "empty"}));
   EXPECT_TRUE(names_all(second("{\"text\": " + std::string(100, '[')),
                         {where, "more than 32 levels deep"}));
@@ -116,9 +114,9 @@ TEST_F(LabeledLinesTest, NamesErrorsInTsv) {
     return message("a.tsv", "text\tlabel\na\t1\n" + line);
   };
   EXPECT_TRUE(names_all(message("a.tsv", "good film\t1\n"),
-                        {path + ":1", "name the columns", "column 1 is \"good film\""}));
-  EXPECT_TRUE(names_all(message("a.tsv", "text\n"), {path + ":1", "no column label"}));
-  EXPECT_TRUE(names_all(message("a.tsv", "label\n"), {path + ":1", "no column text"}));
+                        {path + ":1", "name the columns", "no column \"text\"", "\"good film\""}));
+  EXPECT_TRUE(names_all(message("a.tsv", "text\n"), {path + ":1", "no column \"label\""}));
+  EXPECT_TRUE(names_all(message("a.tsv", "label\n"), {path + ":1", "no column \"text\""}));
   EXPECT_TRUE(names_all(message("a.tsv", "text\tlabel\ttext\n"), {path + ":1", "text", "twice"}));
   EXPECT_TRUE(names_all(after_header("b"), {path + ":3: the number of columns is 1, but line 1"}));
   EXPECT_TRUE(
@@ -133,7 +131,7 @@ TEST_F(LabeledLinesTest, NamesErrorsInTsv) {
 }
 
 TEST_F(LabeledLinesTest, NamesInvalidFilesAndLabels) {
-  EXPECT_TRUE(names_all(message("a.csv", "text,label\n"), {folder_ / "a.csv", ".jsonl or .tsv"}));
+  EXPECT_TRUE(names_all(message("a.dat", "text,label\n"), {folder_ / "a.dat", ".csv or .tsv"}));
   EXPECT_TRUE(names_all(
       error_of([&] { for_each_labeled_line(folder_ / "none.tsv", {2}, nullptr); }), {"none.tsv"}));
   EXPECT_TRUE(names_all(message("a.tsv", "", {1}), {"1 labels", "at least 2"}));
@@ -193,13 +191,13 @@ TEST_F(LabelValuesTest, NamesLineOfWrongValue) {
   EXPECT_TRUE(names_all(error("a.tsv", header + "a\tz\n", named_sets_),
                         {tsv + ":2", "\"z\"", "one of \"new york\", \"x\""}));
   EXPECT_TRUE(names_all(error("a.tsv", "text\tlabel\na\t1\n", sets_),
-                        {tsv + ":1", "column 2 is \"label\"", "text and labels"}));
+                        {tsv + ":1", "no column \"labels\"", "multi_label_classification"}));
   EXPECT_TRUE(names_all(error("a.tsv", header, {3}),
                         {tsv + ":1", "\"labels\"", "multi_label_classification"}));
   EXPECT_TRUE(names_all(error("a.jsonl", "{\"text\": \"a\", \"labels\": 1}", sets_),
                         {jsonl + ":1", "must be a list"}));
   EXPECT_TRUE(names_all(error("a.jsonl", "{\"text\": \"a\", \"label\": 1}", sets_),
-                        {jsonl + ":1", "\"label\"", "text, text_pair and labels"}));
+                        {jsonl + ":1", "no field \"labels\"", "multi_label_classification"}));
   for (const char* wrong : {"", "x", "1,5", "nan", "inf", " 1"}) {
     EXPECT_TRUE(names_all(error("a.tsv", fmt::format("text\tlabel\na\t{}\n", wrong), numbers_),
                           {tsv + ":2", "must be a number", wrong}));
@@ -300,7 +298,7 @@ TEST(ClassificationEncoder, RejectsInvalidArguments) {
                         {"classification", "[CLS]", "[SEP]", "wordpiece"}));
 }
 
-TEST(ClassificationDataset, SplitsTextsBetweenTrainingAndEvaluation) {
+TEST(TextDataset, SplitsTextsBetweenTrainingAndEvaluation) {
   const TestFolder folder;
   std::string lines = "text\ttext_pair\tlabel\n";
   for (int i = 0; i < 100; ++i) {  // sorted by label
@@ -309,11 +307,10 @@ TEST(ClassificationDataset, SplitsTextsBetweenTrainingAndEvaluation) {
              std::to_string(i < 50 ? 0 : 1) + "\n";
   }
   write_file(folder / "texts.tsv", lines);
-  const auto texts =
-      std::make_shared<const LabeledTexts>(folder / "texts.tsv", Labels{2}, encoder(true, 7));
+  const auto texts = read_labeled(folder / "texts.tsv", Labels{2}, encoder(true, 7));
   EXPECT_EQ(texts->size(), 100);
   EXPECT_EQ(texts->num_truncated(), 40);  // those with 4 or 5 times z: 3 fit
-  const ClassificationDataset train(texts, {0, 80}), eval(texts, {80, 100});
+  const TextDataset train(texts, {0, 80}), eval(texts, {80, 100});
   EXPECT_EQ(train.num_samples(), 80);
   EXPECT_EQ(train.seq_length(), 7);
   std::vector<Tokens> expected, found;
@@ -327,7 +324,7 @@ TEST(ClassificationDataset, SplitsTextsBetweenTrainingAndEvaluation) {
     sample.tokens.push_back(sample.labels[0]);
     expected.push_back(sample.tokens);
   }
-  for (const ClassificationDataset* part : {&train, &eval}) {
+  for (const TextDataset* part : {&train, &eval}) {
     int64_t first_label = 0;
     for (int64_t i = 0; i < part->num_samples(); ++i) {
       part->fill(i, 0, sample);
@@ -344,18 +341,18 @@ TEST(ClassificationDataset, SplitsTextsBetweenTrainingAndEvaluation) {
 
   EXPECT_THROW(eval.fill(20, 0, sample), Error);
   EXPECT_THROW(eval.fill(-1, 0, sample), Error);
-  EXPECT_THROW(ClassificationDataset(texts, {0, 101}), Error);
+  EXPECT_THROW(TextDataset(texts, {0, 101}), Error);
   EXPECT_TRUE(names_all(error_of([&] {
-                          ClassificationDataset(texts, {5, 5});
+                          TextDataset(texts, {5, 5});
                         }),
                         {"texts.tsv", "[5, 5)", "100"}));
   write_file(folder / "none.tsv", "text\tlabel\n");
   EXPECT_TRUE(
-      names_all(error_of([&] { LabeledTexts(folder / "none.tsv", Labels{2}, encoder(true)); }),
+      names_all(error_of([&] { read_labeled(folder / "none.tsv", Labels{2}, encoder(true)); }),
                 {"none.tsv", "no text"}));
   write_file(folder / "long.tsv", "text\tlabel\nab\t0\nabcdefghi\t1\n");
   EXPECT_TRUE(
-      names_all(error_of([&] { LabeledTexts(folder / "long.tsv", Labels{2}, encoder(false)); }),
+      names_all(error_of([&] { read_labeled(folder / "long.tsv", Labels{2}, encoder(false)); }),
                 {"long.tsv:3", "11 tokens", "8"}));
 }
 

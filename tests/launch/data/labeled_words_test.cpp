@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/ops/cross_entropy.h"
-#include "launch/data/datasets/classification_dataset.h"
+#include "launch/data/datasets/text_encoders.h"
 #include "tests/launch/data/test_files.h"
 #include "tests/support/runs/small_runs.h"
 
@@ -70,18 +70,18 @@ TEST_F(LabeledWords, NamesLineOfError) {
   EXPECT_TRUE(names_all(error("a.tsv", "\tO\n"), {tsv + ":1", "the word is empty"}));
   EXPECT_TRUE(names_all(error("a.tsv", "a\t\n"), {tsv + ":1", "the label is empty"}));
   EXPECT_TRUE(names_all(error("a.tsv", "text\tlabel\n"), {tsv + ":1", "header", "remove it"}));
-  EXPECT_TRUE(names_all(error("a.txt", "a\tO\n"), {"a.txt", ".jsonl or .tsv"}));
+  EXPECT_TRUE(names_all(error("a.txt", "a\tO\n"), {"a.txt", ".json or .tsv"}));
   const auto json = [&](const std::string& line) { return error("a.jsonl", line); };
   EXPECT_TRUE(names_all(json("{\"tokens\": [\"a\", \"b\"], \"tags\": [\"O\"]}"),
                         {jsonl + ":1", "1 tags for 2 tokens"}));
   EXPECT_TRUE(names_all(json("{\"tokens\": [\"a\"], \"tags\": [\"Z\"]}"), {jsonl + ":1", "\"Z\""}));
-  EXPECT_TRUE(names_all(json("{\"tokens\": [\"a\"]}"), {jsonl + ":1", "no \"tags\""}));
+  EXPECT_TRUE(names_all(json("{\"tokens\": [\"a\"]}"), {jsonl + ":1", "no field \"tags\""}));
   EXPECT_TRUE(names_all(json("{\"tokens\": \"a\", \"tags\": []}"), {jsonl + ":1", "a list"}));
   EXPECT_TRUE(names_all(json("{\"tokens\": [], \"tags\": []}"), {jsonl + ":1", "no token"}));
   EXPECT_TRUE(
       names_all(json("{\"tokens\": [\"\"], \"tags\": [\"O\"]}"), {jsonl + ":1", "token 1"}));
   EXPECT_TRUE(names_all(json("{\"tokens\": [\"a\"], \"ner_tags\": [\"O\"]}"),
-                        {jsonl + ":1", "\"ner_tags\"", "tokens and tags"}));
+                        {jsonl + ":1", "no field \"tags\"", "\"ner_tags\"", "data.columns"}));
 }
 
 TEST_F(LabeledWords, FindsLabels) {
@@ -149,14 +149,15 @@ TEST_F(WordEncoders, LabelsFirstTokenOfEachWord) {
 
 TEST_F(WordEncoders, TextsKeepTargets) {
   write_file(folder_ / "words.tsv", "w0\tO\nw3w2\tB-X\n\nw6\tI-X\n");
-  const LabeledTexts texts(folder_ / "words.tsv", names_, WordEncoder(*tokenizer_, 8, false));
-  EXPECT_EQ(texts.size(), 2);
-  EXPECT_FALSE(texts.has_pairs());
+  const auto texts =
+      read_labeled(folder_ / "words.tsv", names_, WordEncoder(*tokenizer_, 8, false));
+  EXPECT_EQ(texts->size(), 2);
+  EXPECT_FALSE(texts->has_pairs());
   Sample sample;
-  texts.fill(1, sample);
+  texts->fill(1, sample);
   EXPECT_EQ(sample.targets, (Ints{kIgnoreTarget, 2, kIgnoreTarget}));
   EXPECT_TRUE(sample.labels.empty());
-  texts.fill(0, sample);
+  texts->fill(0, sample);
   EXPECT_EQ(sample.targets, (Ints{kIgnoreTarget, 0, 1, kIgnoreTarget, kIgnoreTarget}));
 }
 

@@ -133,7 +133,7 @@ TEST_F(Likelihoods, OfRepliesFollowTheMessages) {
 TEST_F(Likelihoods, RefuseOtherLines) {
   const auto error = [&](const std::string& line) { return error_of([&] { of_ids(line); }); };
   EXPECT_TRUE(names_all(error(""), {"t.jsonl", "there is no line"}));
-  EXPECT_TRUE(names_all(error("[]"), {"t.jsonl:1", "context and continuation, or text"}));
+  EXPECT_TRUE(names_all(error("[]"), {"t.jsonl", "a list"}));
   EXPECT_TRUE(names_all(error(R"({"context": "1"})"), {"t.jsonl:1: there is no \"continuation\""}));
   EXPECT_TRUE(names_all(error(R"({"text": "1", "context": "1"})"), {"t.jsonl:1", "\"context\""}));
   EXPECT_TRUE(names_all(error(R"({"text": 1})"), {"t.jsonl:1: \"text\" must be a string"}));
@@ -144,7 +144,7 @@ TEST_F(Likelihoods, RefuseOtherLines) {
   EXPECT_TRUE(names_all(error(R"({"text": "300"})"), {"t.jsonl:1: the text", "300"}));
   EXPECT_TRUE(
       names_all(error_of([&] { LikelihoodDataset(write("", "t.txt"), ids_, model_, no_chat); }),
-                {"t.txt", "ends in .jsonl"}));
+                {"t.txt", "ends in .jsonl or .json"}));
   model_.attention_prefix = 2;
   EXPECT_TRUE(names_all(error(R"({"text": "1 2"})"), {"the text begins after 1 tokens"}));
   model_.attention_prefix = 0;

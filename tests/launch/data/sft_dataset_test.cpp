@@ -200,32 +200,31 @@ TEST_F(SftFiles, NamesWrongLines) {
     std::vector<const char*> facts;
   } cases[] = {
       {"", {"f.jsonl: there is no example"}},
-      {R"({"prompt": "a"})", {"f.jsonl:1", "there is no \"completion\""}},
-      {R"({"completion": "a"})", {"f.jsonl:1", "there is no \"prompt\""}},
+      {R"({"prompt": "a"})", {"f.jsonl:1", "there is no field \"completion\""}},
+      {R"({"completion": "a"})", {"f.jsonl:1", "there is no field \"prompt\""}},
       {good + "\n" + R"({"prompt": "a", "completion": ""})",
        {"f.jsonl:2", "the completion has no tokens"}},
       {R"({"prompt": "", "completion": "b"})", {"f.jsonl:1", "the prompt has no tokens"}},
       {R"({"prompt": "a", "completion": 3})",
        {"f.jsonl:1", "\"completion\" must be a string, but is a number"}},
       {good + "\n" + split(user, reply),
-       {"f.jsonl:2", "\"completion\" must be a string, but is an array"}},
+       {"f.jsonl:2", "\"prompt\" must be a string, but is an array"}},
       {split(user, reply) + "\n" + good,
        {"f.jsonl:2",
-        "\"prompt\" must be a list of messages because line 1 has one, but is a string"}},
-      {split(user, reply) + "\n" + chat, {"f.jsonl:2", "has a field \"messages\""}},
+        "\"prompt\" must be a list of messages because the first row has one, but is a string"}},
+      {split(user, reply) + "\n" + chat, {"f.jsonl:2", "there is no field \"prompt\""}},
       {split(reply, user), {"f.jsonl:1", "no message of the assistant in the completion"}},
       {R"({"prompt": "a", "completion": []})",
-       {"f.jsonl:1", "\"prompt\" must be a list of messages because line 1 has one"}},
+       {"f.jsonl:1", "\"prompt\" must be a list of messages because the first row has one"}},
       {split(user, "3"), {"f.jsonl:1, message 1 of the completion", "role and content"}},
-      {R"({"prompt": []})", {"f.jsonl:1", "there is no \"completion\""}},
-      {R"({"prompt": "a", "completion": "b", "id": 1})",
-       {"f.jsonl:1", "has a field \"id\"",
-        "only prompt and completion (or messages in all lines)"}},
+      {R"({"prompt": []})", {"f.jsonl:1", "there is no field \"completion\""}},
+      {R"({"messages": [], "completion": "b", "prompt": "a"})",
+       {"f.jsonl", "both messages and prompt and completion", "leave one of them out"}},
       {R"({"text": "a"})",
-       {"f.jsonl:1", "\"text\"", "prompt and completion (or messages in all lines)"}},
-      {good + "\n" + chat, {"f.jsonl:2", "has a field \"messages\"", "messages in all lines"}},
-      {chat + "\n" + good, {"f.jsonl:2", "has a field \"completion\"", "messages in all lines"}},
-      {"[1]", {"f.jsonl:1", "must be one object"}},
+       {"f.jsonl:1", "\"text\"", "there is no field \"prompt\"", "data.columns"}},
+      {good + "\n" + chat, {"f.jsonl:2", "there is no field \"prompt\"", "\"messages\""}},
+      {chat + "\n" + good, {"f.jsonl:2", "there is no field \"messages\"", "\"completion\""}},
+      {"[1]", {"f.jsonl", "has a list", "a name in .json"}},
       {good + "\n\n" + good, {"f.jsonl:2", "the line is empty"}},
       {good + "\n{\"prompt\": \"a\", ", {"f.jsonl:2"}},
       {R"({"messages": "a"})",
@@ -261,8 +260,8 @@ TEST_F(SftFiles, NamesWrongLines) {
   }
   const std::string error =
       test::error_of([&] { read("f.tsv", "prompt\tanswer\na\tb\n", {.seq_length = 9}); });
-  EXPECT_THAT(error, HasSubstr("f.tsv:1: column 2 is \"answer\""));
-  EXPECT_THAT(error, HasSubstr("prompt and completion"));
+  EXPECT_THAT(error, HasSubstr("f.tsv:1: there is no column \"completion\""));
+  EXPECT_THAT(error, HasSubstr("\"answer\""));
 }
 
 TEST_F(SftFiles, TruncatesAndCounts) {

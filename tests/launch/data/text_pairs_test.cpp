@@ -29,20 +29,20 @@ class TextPairFiles : public testing::Test {
 
 TEST_F(TextPairFiles, DecoderReadsTheTargetShiftedByOne) {
   const std::string path = write("p.tsv", "target\tsource\nxy\tabc\nz\td\n");
-  const TextPairs pairs(path, PairEncoder(*bytes_, 4, 3, /*truncate=*/false));
-  ASSERT_EQ(pairs.size(), 2);
+  const auto pairs = read_pairs(path, PairEncoder(*bytes_, 4, 3, /*truncate=*/false));
+  ASSERT_EQ(pairs->size(), 2);
   const int32_t end = *bytes_->end_of_document();
   Sample sample;
-  pairs.fill(0, sample);
+  pairs->fill(0, sample);
   EXPECT_EQ(sample.source_tokens, (Ids{'a', 'b', 'c', end}));
   EXPECT_EQ(sample.source_lengths, Ids{4});
   EXPECT_EQ(sample.tokens, (Ids{end, 'x', 'y'}));
   EXPECT_EQ(sample.targets, (Ids{'x', 'y', end}));
   EXPECT_EQ(sample.document_lengths, Ids{3});
-  pairs.fill(1, sample);
+  pairs->fill(1, sample);
   EXPECT_EQ(sample.source_tokens, (Ids{'d', end}));
   EXPECT_EQ(sample.targets, (Ids{'z', end}));
-  EXPECT_THROW(pairs.fill(2, sample), Error);
+  EXPECT_THROW(pairs->fill(2, sample), Error);
 }
 
 TEST_F(TextPairFiles, PaddingTokenStartsTheDecoder) {
@@ -55,13 +55,13 @@ TEST_F(TextPairFiles, PaddingTokenStartsTheDecoder) {
 
 TEST_F(TextPairFiles, NamesWrongLines) {
   const auto read = [&](const std::string& name, const std::string& text, bool truncate = false) {
-    return TextPairs(write(name, text), PairEncoder(*bytes_, 4, 3, truncate)).num_truncated();
+    return read_pairs(write(name, text), PairEncoder(*bytes_, 4, 3, truncate))->num_truncated();
   };
   const struct {
     const char *name, *text;
     std::vector<const char*> messages;
   } cases[] = {
-      {"p.txt", "a\n", {"p.txt", "source and target", ".jsonl or .tsv"}},
+      {"p.txt", "a\n", {"p.txt", ".csv or .tsv"}},
       {"p.tsv",
        "source\ttarget\nabcd\tx\n",
        {"p.tsv:2", "source has 4", "model.source_length is 4", "room for 3",
@@ -69,7 +69,7 @@ TEST_F(TextPairFiles, NamesWrongLines) {
       {"p.tsv", "source\ttarget\na\txyz\n", {"p.tsv:2", "target has 3", "model.seq_length is 3"}},
       {"p.tsv", "source\ttarget\n\tx\n", {"p.tsv:2", "source has no tokens"}},
       {"p.jsonl", R"({"source": "a", "target": ""})", {"p.jsonl:1", "target has no tokens"}},
-      {"p.jsonl", R"({"source": "a"})", {"p.jsonl:1", "no \"target\""}},
+      {"p.jsonl", R"({"source": "a"})", {"p.jsonl:1", "no field \"target\""}},
       {"p.tsv", "source\ttarget\n", {"p.tsv", "no pair"}},
   };
   for (const auto& [name, text, messages] : cases) {
@@ -85,12 +85,11 @@ TEST_F(TextPairFiles, NamesWrongLines) {
 TEST_F(TextPairFiles, RangesOfADatasetShareNoPair) {
   std::string text = "source\ttarget\n";
   for (char c = 'a'; c <= 'j'; ++c) text += fmt::format("{}\t{}\n", c, c);
-  const auto pairs =
-      std::make_shared<const TextPairs>(write("p.tsv", text), PairEncoder(*bytes_, 4, 3, false));
+  const auto pairs = read_pairs(write("p.tsv", text), PairEncoder(*bytes_, 4, 3, false));
   std::set<int32_t> seen;
   Sample sample;
   for (const Range range : {Range{0, 7}, Range{7, 10}}) {
-    const TextPairDataset dataset(pairs, range);
+    const TextDataset dataset(pairs, range);
     for (int64_t i = 0; i < dataset.num_samples(); ++i) {
       dataset.fill(i, /*epoch=*/3, sample);
       EXPECT_EQ(sample.source_tokens[0], sample.targets[0]);
@@ -98,7 +97,7 @@ TEST_F(TextPairFiles, RangesOfADatasetShareNoPair) {
     }
   }
   EXPECT_EQ(seen.size(), 10u);
-  EXPECT_THROW(TextPairDataset(pairs, {5, 11}), Error);
+  EXPECT_THROW(TextDataset(pairs, {5, 11}), Error);
 }
 
 }  // namespace

@@ -36,10 +36,12 @@ class TextTupleFiles : public testing::Test {
   /// "anchor|positive|negative" of each line.
   std::vector<std::string> read(const std::string& name, const std::string& text) const {
     std::vector<std::string> found;
-    for_each_text_record(write(name, text), kTupleFields, [&](const TextRecord& tuple) {
-      found.push_back(fmt::format("{}:{}|{}|{}", tuple.number, *tuple.texts[0], *tuple.texts[1],
-                                  tuple.texts[2].value_or("-")));
-    });
+    RowReader rows(write(name, text), {{"anchor", "positive"}, {"negative"}});
+    while (rows.next()) {
+      found.push_back(fmt::format("{}:{}|{}|{}", rows.number(), rows.text("anchor"),
+                                  rows.text("positive"),
+                                  rows.has("negative") ? rows.text("negative") : "-"));
+    }
     return found;
   }
 
@@ -66,20 +68,22 @@ TEST_F(TextTupleFiles, NamesWrongLine) {
     const char *name, *text;
     std::vector<const char*> messages;
   } cases[] = {
-      {"a.txt", "a\n", {"a.txt", ".jsonl or .tsv"}},
-      {"a.tsv", "anchor\tlabel\na\t0\n", {"a.tsv:1", "column 2", "\"label\"", "positive"}},
-      {"a.tsv", "anchor\tnegative\na\tb\n", {"a.tsv:1", "no column positive"}},
-      {"a.tsv", "anchor\tanchor\tpositive\n", {"a.tsv:1", "anchor appears twice"}},
+      {"a.txt", "a\n", {"a.txt", ".csv or .tsv"}},
+      {"a.tsv", "anchor\tlabel\na\t0\n", {"a.tsv:1", "no column \"positive\"", "\"label\""}},
+      {"a.tsv", "anchor\tnegative\na\tb\n", {"a.tsv:1", "no column \"positive\""}},
+      {"a.tsv", "anchor\tanchor\tpositive\n", {"a.tsv:1", "\"anchor\" appears twice"}},
       {"a.tsv", "anchor\tpositive\na\tb\tc\n", {"a.tsv:2", "columns is 3", "names 2"}},
       {"a.tsv", "anchor\tpositive\n\n", {"a.tsv:2", "empty"}},
-      {"a.jsonl", "[]\n", {"a.jsonl:1", "one object"}},
-      {"a.jsonl", "{\"anchor\": \"a\"}\n", {"a.jsonl:1", "no \"positive\""}},
+      {"a.jsonl", "[]\n", {"a.jsonl", "a list"}},
+      {"a.jsonl", "{\"anchor\": \"a\"}\n", {"a.jsonl:1", "no field \"positive\""}},
       {"a.jsonl", "{\"anchor\": 1, \"positive\": \"b\"}\n", {"a.jsonl:1", "\"anchor\"", "number"}},
-      {"a.jsonl", "{\"anchor\": \"a\", \"score\": 1}\n", {"a.jsonl:1", "\"score\""}},
+      {"a.jsonl",
+       "{\"anchor\": \"a\", \"score\": 1}\n",
+       {"a.jsonl:1", "\"score\"", "no field \"positive\""}},
       {"a.jsonl",
        "{\"anchor\": \"a\", \"positive\": \"b\"}\n"
        "{\"anchor\": \"a\", \"positive\": \"b\", \"negative\": \"c\"}\n",
-       {"a.jsonl:2", "a \"negative\"", "line 1"}},
+       {"a.jsonl:2", "a \"negative\"", "first row"}},
   };
   for (const auto& [name, text, messages] : cases) {
     SCOPED_TRACE(text);
@@ -90,9 +94,9 @@ TEST_F(TextTupleFiles, NamesWrongLine) {
 
 TEST_F(TextTupleFiles, EachTextIsADocument) {
   const std::string path = write("a.tsv", "anchor\tpositive\tnegative\nw0 w3\tw6\tw9 w9 w9\n");
-  const TextTuples tuples(path, {.hard_negatives = true}, encoder(8));
+  const auto tuples = read_tuples(path, {.hard_negatives = true}, encoder(8));
   Sample sample;
-  tuples.fill(0, sample);
+  tuples->fill(0, sample);
   EXPECT_EQ(sample.document_lengths, (std::vector<int32_t>{4, 3, 5}));
   EXPECT_EQ(sample.labels, (std::vector<int32_t>{0, kIgnoreTarget, kIgnoreTarget}));
   const int32_t cls = *tokenizer_->traits().special.start;
@@ -100,44 +104,44 @@ TEST_F(TextTupleFiles, EachTextIsADocument) {
   EXPECT_EQ(sample.tokens[0], cls);
   EXPECT_EQ(sample.tokens[4], cls);
   EXPECT_EQ(sample.tokens[7], cls);
-  const TextTuples both(path, {.hard_negatives = true, .symmetric_loss = true}, encoder(8));
-  both.fill(0, sample);
+  const auto both = read_tuples(path, {.hard_negatives = true, .symmetric_loss = true}, encoder(8));
+  both->fill(0, sample);
   EXPECT_EQ(sample.labels, (std::vector<int32_t>{0, 0, kIgnoreTarget}));
 }
 
 TEST_F(TextTupleFiles, ChecksLengthsAndNegatives) {
   const std::string path = write("a.tsv", "anchor\tpositive\nw0\tw3\nw0\tw0 w3 w6 w9\n");
-  expect_error([&] { TextTuples(path, {}, encoder(5)); },
+  expect_error([&] { read_tuples(path, {}, encoder(5)); },
                {"a.tsv:3, positive", "6 tokens", "seq_length is 5"});
-  const TextTuples cut(path, {}, encoder(5, /*truncate=*/true));
-  EXPECT_EQ(cut.num_truncated(), 1);
-  EXPECT_EQ(cut.size(), 2);
-  expect_error([&] { TextTuples(path, {.hard_negatives = true}, encoder(8)); },
+  const auto cut = read_tuples(path, {}, encoder(5, /*truncate=*/true));
+  EXPECT_EQ(cut->num_truncated(), 1);
+  EXPECT_EQ(cut->size(), 2);
+  expect_error([&] { read_tuples(path, {.hard_negatives = true}, encoder(8)); },
                {"a.tsv:2", "no negative", "model.hard_negatives is true", "choose false"});
   const std::string more = write("n.tsv", "anchor\tpositive\tnegative\nw0\tw3\tw6\n");
-  expect_error([&] { TextTuples(more, {}, encoder(8)); }, {"n.tsv:2", "a negative", "choose true"});
-  expect_error([&] { TextTuples(write("e.tsv", "anchor\tpositive\n"), {}, encoder(8)); },
-               {"e.tsv", "no text"});
+  expect_error([&] { read_tuples(more, {}, encoder(8)); },
+               {"n.tsv:2", "a negative", "choose true"});
+  expect_error([&] { read_tuples(write("e.tsv", "anchor\tpositive\n"), {}, encoder(8)); },
+               {"e.tsv", "no tuple"});
 }
 
 TEST_F(TextTupleFiles, DatasetSelectsEachTupleOnce) {
   std::string text = "anchor\tpositive\n";
   for (int i = 0; i < 10; ++i) text += fmt::format("w{}\tw{}\n", 3 * i, 3 * i);
-  const auto tuples =
-      std::make_shared<const TextTuples>(write("a.tsv", text), TupleUse{}, encoder(8));
-  const TextTupleDataset first(tuples, {0, 7}), last(tuples, {7, 10});
+  const auto tuples = read_tuples(write("a.tsv", text), TupleUse{}, encoder(8));
+  const TextDataset first(tuples, {0, 7}), last(tuples, {7, 10});
   EXPECT_EQ(first.num_samples() + last.num_samples(), 10);
   EXPECT_EQ(first.seq_length(), 16);
   std::set<int32_t> seen;
   Sample sample;
-  for (const TextTupleDataset* part : {&first, &last}) {
+  for (const TextDataset* part : {&first, &last}) {
     for (int64_t i = 0; i < part->num_samples(); ++i) {
       part->fill(i, 0, sample);
       EXPECT_TRUE(seen.insert(sample.tokens[1]).second);
     }
   }
   expect_error([&] { first.fill(7, 0, sample); }, {"no sample 7", "7"});
-  expect_error([&] { TextTupleDataset(tuples, {5, 11}); }, {"[5, 11)", "10"});
+  expect_error([&] { TextDataset(tuples, {5, 11}); }, {"[5, 11)", "10"});
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/range.h"
 #include "launch/data/datasets/labeled_lines.h"
+#include "launch/data/datasets/text_samples.h"
 #include "launch/data/sample.h"
 #include "launch/tokenizers/special_tokens.h"
 #include "launch/tokenizers/tokenizer.h"
@@ -68,66 +68,14 @@ class WordEncoder {
   bool truncate_;
 };
 
-/// The tokens of a file of labeled texts (labeled_lines.h) or sentences of labeled words
-/// (labeled_words.h), in memory.
-class LabeledTexts {
- public:
-  /// Throws as for_each_labeled_line and ClassificationEncoder::encode do, and if there is no
-  /// text.
-  LabeledTexts(const std::string& path, const Labels& labels, const ClassificationEncoder& encoder);
-
-  /// Likewise for words.
-  LabeledTexts(const std::string& path, const Labels& labels, const WordEncoder& encoder);
-
-  int64_t size() const { return std::ssize(begins_) - 1; }
-  int64_t seq_length() const { return seq_length_; }
-  const std::string& path() const { return path_; }
-
-  /// Returns whether the file has pairs of texts.
-  bool has_pairs() const;
-
-  /// The number of texts truncated to seq_length.
-  int64_t num_truncated() const { return num_truncated_; }
-
-  int32_t label(int64_t i) const { return labels_[static_cast<size_t>(i)]; }
-
-  /// Overwrites `out` with text `i`.
-  void fill(int64_t i, Sample& out) const;
-
- private:
-  void add_tokens(const Sample& sample);
-  void require_texts() const;
-
-  std::string path_;
-  int64_t seq_length_;
-  std::vector<int32_t> tokens_;         ///< of all texts
-  std::vector<int32_t> targets_;        ///< of all tokens; empty unless words have labels
-  std::vector<int64_t> begins_{0};      ///< start of each text in tokens_, then the total size
-  std::vector<int32_t> first_lengths_;  ///< number of tokens of type 0 in each text
-  std::vector<int32_t> labels_;         ///< empty if words have labels
-  std::vector<float> label_values_;     ///< `label_width_` of each text
-  size_t label_width_ = 0;
-  int64_t num_truncated_ = 0;
-};
-
-/// A subset of a file's texts, the same in every epoch.
-class ClassificationDataset final : public Dataset {
- public:
-  /// Selects `places` of a fixed random order, which depends only on the number of texts. Many
-  /// files are sorted by label, and training and held-out texts need all labels. Throws if `places`
-  /// is empty or not within the texts.
-  ClassificationDataset(std::shared_ptr<const LabeledTexts> texts, Range places);
-
-  int64_t num_samples() const override { return places_.size(); }
-  int64_t seq_length() const override { return texts_->seq_length(); }
-  void fill(int64_t sample, int64_t epoch, Sample& out) const override;
-  std::vector<TextOrigin> origins(int64_t sample, int64_t epoch) const override;
-
- private:
-  int64_t text_of(int64_t sample) const;
-
-  std::shared_ptr<const LabeledTexts> texts_;
-  Range places_;
-};
+/// Reads a file of labeled texts (labeled_lines.h). Throws as for_each_labeled_line and
+/// ClassificationEncoder::encode do, and if there is no text.
+std::shared_ptr<const TextSamples> read_labeled(const std::string& path, const Labels& labels,
+                                                const ClassificationEncoder& encoder,
+                                                const RowOptions& options = {});
+/// Likewise for sentences of labeled words (labeled_words.h).
+std::shared_ptr<const TextSamples> read_labeled(const std::string& path, const Labels& labels,
+                                                const WordEncoder& encoder,
+                                                const RowOptions& options = {});
 
 }  // namespace tessera

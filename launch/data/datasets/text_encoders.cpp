@@ -1,4 +1,4 @@
-#include "launch/data/datasets/classification_dataset.h"
+#include "launch/data/datasets/text_encoders.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,7 +7,6 @@
 #include "core/ops/cross_entropy.h"
 #include "launch/data/datasets/labeled_words.h"
 #include "launch/data/datasets/special_token_checks.h"
-#include "launch/data/sampling/sample_order.h"
 #include "launch/support/text/json.h"
 
 namespace tessera {
@@ -126,91 +125,36 @@ bool WordEncoder::encode(std::span<const std::string_view> words, std::span<cons
   return too_long;
 }
 
-LabeledTexts::LabeledTexts(const std::string& path, const Labels& labels,
-                           const ClassificationEncoder& encoder)
-    : path_(path), seq_length_(encoder.seq_length()) {
+std::shared_ptr<const TextSamples> read_labeled(const std::string& path, const Labels& labels,
+                                                const ClassificationEncoder& encoder,
+                                                const RowOptions& options) {
+  auto texts = std::make_shared<TextSamples>(path, "text", encoder.seq_length());
   Sample sample;
-  for_each_labeled_line(path, labels, [&](const LabeledLine& line) {
+  const auto add = [&](const LabeledLine& line) {
     const std::string where = fmt::format("{}:{}", path, line.number);
     const bool truncated = encoder.encode(line.text, line.text_pair, where, sample);
-    num_truncated_ += truncated ? 1 : 0;
-    add_tokens(sample);
-    labels_.push_back(line.label);
-    label_values_.insert(label_values_.end(), line.values.begin(), line.values.end());
-    label_width_ = line.values.size();
-  });
-  require_texts();
+    sample.labels.push_back(line.label);
+    sample.label_values.assign(line.values.begin(), line.values.end());
+    texts->add(sample, truncated);
+  };
+  for_each_labeled_line(path, labels, add, options);
+  texts->require_samples();
+  return texts;
 }
 
-LabeledTexts::LabeledTexts(const std::string& path, const Labels& labels,
-                           const WordEncoder& encoder)
-    : path_(path), seq_length_(encoder.seq_length()) {
+std::shared_ptr<const TextSamples> read_labeled(const std::string& path, const Labels& labels,
+                                                const WordEncoder& encoder,
+                                                const RowOptions& options) {
+  auto texts = std::make_shared<TextSamples>(path, "text", encoder.seq_length());
   Sample sample;
-  for_each_labeled_sentence(path, labels, [&](const LabeledSentence& sentence) {
+  const auto add = [&](const LabeledSentence& sentence) {
     const std::string where = fmt::format("{}:{}", path, sentence.number);
-    num_truncated_ += encoder.encode(sentence.words, sentence.labels, where, sample) ? 1 : 0;
-    add_tokens(sample);
-    targets_.insert(targets_.end(), sample.targets.begin(), sample.targets.end());
-  });
-  require_texts();
-}
-
-void LabeledTexts::add_tokens(const Sample& sample) {
-  tokens_.insert(tokens_.end(), sample.tokens.begin(), sample.tokens.end());
-  begins_.push_back(static_cast<int64_t>(tokens_.size()));
-  first_lengths_.push_back(static_cast<int32_t>(std::ranges::count(sample.token_types, 0)));
-}
-
-void LabeledTexts::require_texts() const { require(size() > 0, "{}: there is no text", path_); }
-
-bool LabeledTexts::has_pairs() const {
-  for (size_t i = 0; i < first_lengths_.size(); ++i) {
-    if (first_lengths_[i] < begins_[i + 1] - begins_[i]) return true;
-  }
-  return false;
-}
-
-void LabeledTexts::fill(int64_t i, Sample& out) const {
-  require(0 <= i && i < size(), "{}: there is no text {}: there are {}", path_, i, size());
-  const auto index = static_cast<size_t>(i);
-  const auto first = tokens_.begin();
-  out.clear();
-  out.tokens.assign(first + begins_[index], first + begins_[index + 1]);
-  out.token_types.assign(static_cast<size_t>(first_lengths_[index]), 0);
-  out.token_types.resize(out.tokens.size(), 1);
-  out.document_lengths.push_back(static_cast<int32_t>(out.tokens.size()));
-  if (!targets_.empty()) {
-    const auto target = targets_.begin();
-    out.targets.assign(target + begins_[index], target + begins_[index + 1]);
-    return;
-  }
-  out.targets.assign(out.tokens.size(), kIgnoreTarget);
-  out.labels.push_back(labels_[index]);
-  const auto values = label_values_.begin() + static_cast<std::ptrdiff_t>(index * label_width_);
-  out.label_values.assign(values, values + static_cast<std::ptrdiff_t>(label_width_));
-}
-
-ClassificationDataset::ClassificationDataset(std::shared_ptr<const LabeledTexts> texts,
-                                             Range places)
-    : texts_(std::move(texts)), places_(places) {
-  require(0 <= places.begin && places.begin < places.end && places.end <= texts_->size(),
-          "{}: the range of texts [{}, {}) is empty or not within the file, which has {}",
-          texts_->path(), places.begin, places.end, texts_->size());
-}
-
-int64_t ClassificationDataset::text_of(int64_t sample) const {
-  require(0 <= sample && sample < num_samples(), "{}: there is no sample {}: there are {}",
-          texts_->path(), sample, num_samples());
-  return shuffled_place(texts_->size(), places_.begin + sample);
-}
-
-void ClassificationDataset::fill(int64_t sample, int64_t /*epoch*/, Sample& out) const {
-  texts_->fill(text_of(sample), out);
-}
-
-std::vector<TextOrigin> ClassificationDataset::origins(int64_t sample, int64_t /*epoch*/) const {
-  const int64_t text = text_of(sample);
-  return {{0, texts_->path(), "text", {text, text + 1}}};
+    const bool truncated = encoder.encode(sentence.words, sentence.labels, where, sample);
+    texts->add(sample, truncated);
+  };
+  for_each_labeled_sentence(path, labels, add, options);
+  texts->require_samples();
+  return texts;
 }
 
 }  // namespace tessera
