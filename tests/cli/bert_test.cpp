@@ -161,17 +161,18 @@ TEST_F(CliBert, FillsMasksOnAnyNumberOfRanks) {
 }
 
 TEST_F(CliBert, ClassifiesWithLabelNames) {
-  std::string texts;
+  std::string texts = "id,sentence,label\n";
   for (int i = 0; i < 40; ++i) {
-    texts += fmt::format("{{\"text\": \"{}\", \"label\": \"{}\"}}\n",
-                         i % 2 == 0 ? "7 times 7" : "that is all", i % 2 == 0 ? "sum" : "end");
+    texts += fmt::format("{},\"{}\",{}\n", i, i % 2 == 0 ? "7 times 7" : "that is all",
+                         i % 2 == 0 ? "sum" : "end");
   }
-  write_text(path("texts.jsonl"), texts);
-  expect_success(run_train(
-      2, "run",
-      {"model.kind=bert", "model.head=classification", "model.num_labels=2", "parallel.tensor=2",
-       "data.train=" + path("texts.jsonl").string(), "data.labels=sum,end",
-       "data.tokenizer=wordpiece:" + path("vocab.txt").string(), "optimizer.eps=1e-8"}));
+  write_text(path("texts.csv"), texts);
+  expect_success(
+      run_train(2, "run",
+                {"model.kind=bert", "model.head=classification", "model.num_labels=2",
+                 "parallel.tensor=2", "data.train=" + path("texts.csv").string(),
+                 "data.labels=sum,end", "data.columns={text: sentence}", "data.truncate=true",
+                 "data.tokenizer=wordpiece:" + path("vocab.txt").string(), "optimizer.eps=1e-8"}));
   const auto ask = [&](int ranks, const std::string& text) {
     return run(tessera(ranks, {"classify", path("run").string(), "--text", text}));
   };
@@ -180,6 +181,9 @@ TEST_F(CliBert, ClassifiesWithLabelNames) {
   EXPECT_THAT(sum.output, ContainsRegex("^ *[0-9.]+%  sum\n *[0-9.]+%  end\n$"));
   EXPECT_EQ(ask(2, "7 times 7").output, sum.output);
   EXPECT_THAT(ask(kAlone, "that is all").output, ContainsRegex("^ *[0-9.]+%  end\n"));
+  std::string too_long = "7 times 7";
+  for (int i = 0; i < 20; ++i) too_long += " 7";
+  expect_success(ask(kAlone, too_long));  // truncated, as in the run
 
   write_text(path("some.txt"), "7 times 7\nthat is all\n");
   const auto ask_file = [&](const std::string& input, const std::string& output) {
@@ -190,11 +194,12 @@ TEST_F(CliBert, ClassifiesWithLabelNames) {
   expect_success(file);
   EXPECT_THAT(file.output, HasSubstr("labels.tsv: predictions for 2 texts"));
   EXPECT_THAT(read_text(path("labels.tsv")),
-              ContainsRegex("^label\tprobability\nsum\t[0-9.]+\nend\t[0-9.]+\n$"));
+              ContainsRegex("^line\ttext\tlabel\tprobability\n1\t7 times 7\tsum\t[0-9.]+\n"
+                            "2\tthat is all\tend\t[0-9.]+\n$"));
   write_text(path("some.txt"), "7 times 7\n\n");
   expect_refused(ask_file("some.txt", "other.tsv"), {"some.txt:2: the line is empty"});
   EXPECT_FALSE(std::filesystem::exists(path("other.tsv")));
-  expect_refused(ask_file("some.txt", "labels.csv"), {"labels.csv", ".tsv or .jsonl"});
+  expect_refused(ask_file("some.txt", "labels.txt"), {"labels.txt", ".tsv, .csv or .jsonl"});
   expect_refused(run(tessera(kAlone, {"fill-mask", path("run").string(), "--text", "[MASK]"})),
                  {"it classifies texts", "tessera classify"});
 }

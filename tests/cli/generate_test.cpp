@@ -238,8 +238,8 @@ TEST_F(CliGenerate, ContinuesPromptsOfAFile) {
               std::vector(found.begin(), found.begin() + 2));
   }
   expect_refused(run_generate(2, {"--input", path("prompts.txt").string(), "--output",
-                                  path("texts.csv").string()}),
-                 {"texts.csv", ".tsv or .jsonl"});
+                                  path("texts.txt").string()}),
+                 {"texts.txt", ".tsv, .csv or .jsonl"});
 }
 
 TEST_F(CliGenerate, NeverSamplesTokensOutsideTokenizer) {

@@ -18,17 +18,25 @@ void add_file_options(CLI::App& command, FileOptions& options, const std::string
   CLI::Option* const input =
       command
           .add_option("--input", options.input,
-                      "Predict for all texts of a .txt, .tsv or .jsonl file instead")
+                      "Predict for all texts of a .txt, .csv, .tsv, .json or .jsonl file instead")
           ->type_name("FILE")
           ->excludes(command.get_option(text))
           ->excludes(command.get_option("--ids"));
   CLI::Option* const output =
       command
-          .add_option("--output", options.output, "With --input: the .tsv or .jsonl file to write")
+          .add_option("--output", options.output,
+                      "With --input: the .tsv, .csv or .jsonl file to write")
           ->type_name("FILE")
           ->needs(input);
   input->needs(output);
   add_overwrite_option(command, options.overwrite)->needs(input);
+  command
+      .add_option("--columns", options.columns,
+                  "With --input: a column that has another name there, as in --columns "
+                  "text=sentence (data.columns)")
+      ->type_name("NAME=COLUMN")
+      ->allow_extra_args(false)
+      ->needs(input);
   command.add_option("--micro-batch", options.micro_batch, "With --input: texts computed at once")
       ->check(whole_number_from(1))
       ->capture_default_str()
@@ -56,6 +64,11 @@ void predict_for_file(const LoadedModel& loaded, const FileOptions& options,
   std::string checksum;
   all_or_none(world, [&] {
     how.input = options.input;
+    for (const std::string& text : options.columns) {
+      const size_t equals = text.find('=');
+      require(equals < text.size(), "--columns is {}, but must be NAME=COLUMN", quote(text));
+      how.columns[text.substr(0, equals)] = text.substr(equals + 1);
+    }
     how.format = prediction_format(options.output, how.vectors);
     prediction = open(how);
     checksum = std::filesystem::is_directory(options.input)

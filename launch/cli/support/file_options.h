@@ -12,10 +12,11 @@
 
 namespace tessera {
 
-/// --input, --output, --micro-batch and --tensor of commands that predict for all texts of a file
-/// instead of one text.
+/// --input, --output, --columns, --micro-batch and --tensor of commands that predict for all texts
+/// of a file instead of one text.
 struct FileOptions {
-  std::string input, output;  ///< "" without them
+  std::string input, output;         ///< "" without them
+  std::vector<std::string> columns;  ///< NAME=COLUMN
   bool overwrite = false;
   int64_t micro_batch = 8;
   int64_t tensor = 1;

@@ -19,9 +19,7 @@ struct ContinuationOptions {
 
 /// The continuations of the prompts of a file (for_each_prompt). Prompts of similar length are
 /// computed together. Throws, naming file and line, for a prompt that cannot be encoded.
-///
-///     tsv    the header "generated_text" and a line per prompt, with spaces for tabs and line ends
-///     jsonl  {"generated_text": "..."}
+/// A prediction is the column `generated_text`.
 std::unique_ptr<const FilePrediction> continuation_prediction(const ModelConfig& config,
                                                               const Tokenizer& tokenizer,
                                                               const ContinuationOptions& options,

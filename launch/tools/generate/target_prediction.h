@@ -7,12 +7,9 @@
 
 namespace tessera {
 
-/// The target texts for the sources of a file: the lines of a .txt file, or the source texts of a
-/// .jsonl or .tsv file of pairs, whose targets may be missing. Without a tokenizer, texts are ids.
-/// Throws, naming file and line, for a source that cannot be encoded.
-///
-///     tsv    the header "target" and a line per text, with spaces for tabs and line ends
-///     jsonl  {"target": "..."}
+/// The target texts for the sources of a file: the lines of a .txt file, or the column `source` of
+/// a file with columns (row_reader.h). Without a tokenizer, texts are ids. Throws, naming file and
+/// line, for a source that cannot be encoded. A prediction is the column `target`.
 std::unique_ptr<const FilePrediction> target_prediction(const ModelConfig& config,
                                                         const Tokenizer& tokenizer,
                                                         const TargetOptions& options,

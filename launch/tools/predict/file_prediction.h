@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -8,53 +9,24 @@
 #include <vector>
 
 #include "core/range.h"
-#include "launch/support/files/replace.h"
+#include "launch/config/column_names.h"
+#include "launch/support/text/json.h"
 #include "launch/tokenizers/tokenizer.h"
 #include "launch/tools/predict/text_model.h"
 
 namespace tessera {
 
 /// The format of a file of predictions.
-enum class PredictionFormat : uint8_t { tsv, jsonl, npy };
+enum class PredictionFormat : uint8_t { tsv, csv, jsonl, npy };
 
-/// That of a path, by its extension: .tsv or .jsonl, or for vectors .jsonl or .npy. Throws for any
-/// other extension.
+/// That of a path, by its extension: .tsv, .csv or .jsonl, or for vectors .jsonl or .npy. Throws
+/// for any other extension.
 PredictionFormat prediction_format(const std::string& path, bool vectors);
-
-/// The texts of a file and what a model predicts for them, as lines of an output file.
-class FilePrediction {
- public:
-  virtual ~FilePrediction() = default;
-
-  /// The number of texts.
-  virtual int64_t size() const = 0;
-
-  /// The first line of the output, or "".
-  virtual std::string header() const = 0;
-
-  /// The texts' numbers in the order in which they are computed; empty if that is the file's. The
-  /// ranges below are places in this order. A prediction with an order of its own has one line per
-  /// text.
-  virtual std::span<const int64_t> order() const { return {}; }
-
-  /// The texts that are computed together, at most `rows`: one range after the other.
-  virtual std::vector<Range> batches(int64_t rows) const;
-
-  /// The output for one of these ranges, at most model.rows() texts. Collective.
-  virtual std::string lines(TextModel& model, Range texts) const = 0;
-};
-
-/// The header and a line of a file with one text per line. A .tsv file has spaces for tabs and line
-/// ends; in a .jsonl file, U+FFFD replaces bytes that are not UTF-8:
-///
-///     tsv    the name as the header, then the texts
-///     jsonl  {"name": "the text"}
-std::string text_header(PredictionFormat format, std::string_view name);
-std::string text_line(PredictionFormat format, std::string_view name, std::string text);
 
 /// The options of a prediction over a file.
 struct FilePredictionOptions {
   std::string input;
+  ColumnNames columns = {};  ///< of `input`
   PredictionFormat format = PredictionFormat::tsv;
   /// Texts that are too long, which are errors otherwise; of prompts, see truncate_prompt().
   bool truncate = false;
@@ -62,12 +34,43 @@ struct FilePredictionOptions {
   int64_t top = 1;       ///< candidates of each mask
 };
 
+/// What a model predicts for a text, in the forms of the formats.
+struct Prediction {
+  Json object = Json::object();                     ///< .jsonl
+  std::vector<std::vector<std::string>> rows = {};  ///< .tsv and .csv: cells, usually one row
+  std::vector<float> vector = {};                   ///< .npy, and "embedding" of .jsonl
+};
+
+/// The texts of a file and how a model predicts for them. In every format but .npy, a prediction
+/// comes with what it belongs to: the line of the text and the text, for example.
+struct FilePrediction {
+  using Predict =
+      std::function<std::vector<Prediction>(TextModel& model, std::span<const int64_t> numbers)>;
+
+  PredictionFormat format;
+  std::vector<std::string> columns;  ///< the names of the cells of a row
+  /// What each text is: {"line": 3, "text": "..."}, and the order of these columns.
+  std::vector<Json> inputs = {};
+  std::vector<std::string> input_columns = {"line", "text"};
+  /// .tsv has only the cells, and an empty line after each text, as files of labeled words.
+  bool is_conll = false;
+  int64_t width = 0;  ///< of a vector
+  /// The texts' numbers in the order in which they are computed; empty if that is the file's.
+  std::vector<int64_t> order = {};
+  /// Whether the texts at two places of the order, the first of a batch and another, may be
+  /// computed together. All may if this is empty.
+  std::function<bool(int64_t first, int64_t place)> may_share = {};
+  Predict predict = {};  ///< at most model.rows() texts. Collective.
+
+  int64_t size() const { return std::ssize(inputs); }
+};
+
 /// What a classification head predicts for the texts or pairs of a file (for_each_text_line).
 /// `labels` are the labels' names, or empty for numbers. Throws, naming file and line, for a text
 /// that cannot be encoded.
 ///
-///     tsv    a header and a line per text: label and its probability; labels and their
-///            probabilities, separated by |; or, for a regression, score
+///     tsv    label and its probability; labels and their probabilities, separated by |; or, for a
+///            regression, score
 ///     jsonl  {"label": "good", "probabilities": {"good": 0.9, "bad": 0.1}}, "labels": [...]
 ///            instead of "label", or {"score": 2.5}
 std::unique_ptr<const FilePrediction> label_prediction(const ModelConfig& config,
@@ -75,7 +78,8 @@ std::unique_ptr<const FilePrediction> label_prediction(const ModelConfig& config
                                                        const std::vector<std::string>& labels,
                                                        const FilePredictionOptions& options);
 
-/// The same for the images of a set (open_images()), whose own labels are ignored.
+/// The same for the images of a set (open_images()), whose own labels are ignored. Instead of a
+/// line and a text, there is the image: its file, or its number from 0.
 std::unique_ptr<const FilePrediction> image_prediction(const ModelConfig& config,
                                                        const std::vector<std::string>& labels,
                                                        const FilePredictionOptions& options);
@@ -84,6 +88,7 @@ std::unique_ptr<const FilePrediction> image_prediction(const ModelConfig& config
 /// and if options.truncate: a word without a prediction would be missing.
 ///
 ///     tsv    a word, a tab and its label on each line, and an empty line after each sentence
+///     csv    line, word, label
 ///     jsonl  {"tokens": [...], "tags": [...]}
 std::unique_ptr<const FilePrediction> word_prediction(const ModelConfig& config,
                                                       const Tokenizer& tokenizer,
@@ -93,10 +98,9 @@ std::unique_ptr<const FilePrediction> word_prediction(const ModelConfig& config,
 /// The likeliest tokens for the masks in the texts of a file. Throws like label_prediction(), and
 /// for a text without a mask.
 ///
-///     tsv    a header and a line per candidate: line of the text, number of the mask in it, from 1,
-///            token, probability
-///     jsonl  an object per text: {"text": the text with its likeliest tokens, "masks": for each
-///            mask [{"token": "x", "probability": 0.5}, ...]}
+///     tsv    a row per candidate: number of the mask in the text, from 1, token, probability
+///     jsonl  {"filled": the text with its likeliest tokens, "masks": for each mask
+///            [{"token": "x", "probability": 0.5}, ...]}
 std::unique_ptr<const FilePrediction> mask_prediction(const ModelConfig& config,
                                                       const Tokenizer& tokenizer,
                                                       const FilePredictionOptions& options);
@@ -116,10 +120,11 @@ struct PredictionRanks {
 };
 
 /// Predicts for all texts, in batches of at most model.rows(), which the data ranks take in turn.
-/// World rank 0, which is the first data rank, writes `output` in the order of the file. It appears
-/// only once it is complete. Throws on all ranks or none, also if it may not `replace` a file.
-/// Collective.
+/// World rank 0, which is the first data rank, writes `output` in the order of the file: with a
+/// header in .tsv and .csv, with spaces for tabs and line ends in the cells of .tsv, and with
+/// U+FFFD for bytes that are not UTF-8 in .jsonl. The file appears only once it is complete and
+/// replaces an existing one. Throws on all ranks or none. Collective.
 void predict_file(const FilePrediction& prediction, TextModel& model, const std::string& output,
-                  const PredictionRanks& ranks, Replace replace = Replace::refuse);
+                  const PredictionRanks& ranks);
 
 }  // namespace tessera

@@ -119,18 +119,22 @@ TEST_F(FilePredictions, LabelsDoNotDependOnLayoutOrBatch) {
     });
     ASSERT_EQ(table.size(), 3u);
     const Json first = Json::parse(whole[0]);
-    const std::string column = table[1].substr(0, table[1].find('\t'));
+    const std::vector<std::string_view> row = split(table[1], '\t');
+    EXPECT_EQ(row[0], "2");
+    EXPECT_EQ(row[1], first.at("text"));
+    EXPECT_EQ(first.at("line"), 1);
+    const std::string column(row[2]);
     switch (run.model.problem_type) {
       case ProblemType::single_label_classification:
-        EXPECT_EQ(table[0], "label\tprobability");
+        EXPECT_EQ(table[0], "line\ttext\tlabel\tprobability");
         EXPECT_EQ(column, first.at("label"));
         break;
       case ProblemType::multi_label_classification:
-        EXPECT_EQ(table[0], "labels\tprobabilities");
+        EXPECT_EQ(table[0], "line\ttext\tlabels\tprobabilities");
         EXPECT_EQ(column.empty() ? 0 : split(column, '|').size(), first.at("labels").size());
         break;
       case ProblemType::regression:
-        EXPECT_EQ(table[0], "score");
+        EXPECT_EQ(table[0], "line\ttext\tscore");
         EXPECT_NEAR(std::stod(column), first.at("score").get<double>(), kTolerance);
         break;
     }
@@ -189,7 +193,7 @@ TEST_F(FilePredictions, FillsMasksOfAFile) {
     return mask_prediction(model, *tokenizer, columns);
   });
   ASSERT_EQ(table.size(), 1u + 3 * 2);
-  EXPECT_EQ(table[0], "line\tmask\ttoken\tprobability");
+  EXPECT_EQ(table[0], "line\ttext\tmask\ttoken\tprobability");
   size_t row = 1;
   for (size_t i = 0; i < lines.size(); ++i) {
     const Json text = Json::parse(lines[i]);
@@ -198,9 +202,9 @@ TEST_F(FilePredictions, FillsMasksOfAFile) {
       for (const Json& candidate : text.at("masks")[mask]) {
         const auto fields = split(table[row++], '\t');
         EXPECT_EQ(fields[0], std::to_string(i + 1));
-        EXPECT_EQ(fields[1], std::to_string(mask + 1));
-        EXPECT_EQ(fields[2], candidate.at("token").get<std::string>());
-        EXPECT_NEAR(std::stod(std::string(fields[3])), candidate.at("probability").get<double>(),
+        EXPECT_EQ(fields[2], std::to_string(mask + 1));
+        EXPECT_EQ(fields[3], candidate.at("token").get<std::string>());
+        EXPECT_NEAR(std::stod(std::string(fields[4])), candidate.at("probability").get<double>(),
                     kTolerance);
       }
     }
@@ -367,7 +371,7 @@ TEST_F(FilePredictions, RefusesPromptsByLine) {
        *tokenizer,
        "p.jsonl",
        "{\"text\": \"w0\"}\n",
-       {"p.jsonl:1", "\"text\"", "only prompt"}},
+       {"p.jsonl:1", "\"text\"", "no field \"prompt\""}},
       {gpt, *tokenizer, "p.tsv", "source\nw0\n", {"p.tsv:1", "\"source\"", "prompt"}},
       {gpt, ids, "p.txt", "1 2\n3 53\n", {"p.txt:2: word 2 is \"53\"", "0 to 52"}},
       {prefix, *tokenizer, "p.txt", "w0 w3 w6\nw0\n", {"p.txt:2", "has 1 tokens", "at least 3"}},
@@ -376,7 +380,7 @@ TEST_F(FilePredictions, RefusesPromptsByLine) {
        "p.txt",
        "w0 w0 w0 w0 w0 w0 w0 w0 w0 w0 w0 w0 w0 w0 w0 w0 w0\n",
        {"p.txt:1: the prompt has 17 tokens, but the model sees 16", "--truncate"}},
-      {gpt, *tokenizer, "p.csv", "w0\n", {"p.csv", ".jsonl or .tsv"}},
+      {gpt, *tokenizer, "p.csv", "w0\n", {"p.csv:1", "no column \"prompt\""}},
   };
   for (const auto& [model, with, name, text, facts] : cases) {
     SCOPED_TRACE(text);
@@ -427,8 +431,8 @@ TEST_F(FilePredictions, NamesLineAndLeavesNoOutput) {
   expect_error([&] { labels("a.txt", "w0\n" + longer + "\n"); }, {"a.txt:2", "22 tokens", "16"});
   EXPECT_EQ(labels("a.txt", "w0\n" + longer + "\n", true), 2);
   expect_error([&] { labels("a.txt", "w0\n\nw3\n"); }, {"a.txt:2", "empty"});
-  expect_error([&] { labels("a.tsv", "label\nx\n"); }, {"a.tsv:1", "no column text"});
-  expect_error([&] { labels("a.tsv", "text\tscore\n"); }, {"a.tsv:1", "\"score\""});
+  expect_error([&] { labels("a.tsv", "label\nx\n"); }, {"a.tsv:1", "no column \"text\""});
+  EXPECT_EQ(labels("a.csv", "id,text\n7,\"w0\nw3\"\n"), 1);
   // Files for training an embedding.
   const std::pair<const char*, const char*> tuples[] = {
       {"a.tsv", "anchor\tpositive\nw0\tw3\n"},
@@ -436,11 +440,11 @@ TEST_F(FilePredictions, NamesLineAndLeavesNoOutput) {
   for (const auto& [name, text] : tuples) {
     const std::string error = test::error_of([&, n = name, t = text] { labels(n, t); });
     EXPECT_THAT(error, testing::AllOf(testing::HasSubstr("\"anchor\""),
-                                      testing::HasSubstr("name the texts \"text\""),
+                                      testing::HasSubstr("--columns text=NAME"),
                                       testing::Not(testing::HasSubstr("model.head"))));
   }
-  expect_error([&] { labels("a.jsonl", "{\"label\": 1}\n"); }, {"a.jsonl:1", "no \"text\""});
-  expect_error([&] { labels("a.csv", "text\n"); }, {"a.csv", ".jsonl, .tsv or .txt"});
+  expect_error([&] { labels("a.jsonl", "{\"label\": 1}\n"); }, {"a.jsonl:1", "no field \"text\""});
+  expect_error([&] { labels("a.dat", "text\n"); }, {"a.dat", ".csv or .tsv"});
   const RunConfig masked = config(SmallKind::bert_packed);
   const auto options = input("m.txt", "w0 [MASK]\nw3\n", PredictionFormat::tsv);
   expect_error([&] { mask_prediction(masked.model, *tokenizer, options); },
@@ -448,8 +452,7 @@ TEST_F(FilePredictions, NamesLineAndLeavesNoOutput) {
   const auto embeddings = input("p.tsv", "text\ttext_pair\nw0\tw3\n", PredictionFormat::jsonl);
   expect_error([&] { embedding_prediction(masked.model, *tokenizer, embeddings); },
                {"p.tsv:2", "text_pair", "one text"});
-  expect_error([] { prediction_format("out.csv", false); }, {"out.csv", ".tsv or .jsonl"});
-  expect_error([] { prediction_format("out.npy", false); }, {"out.npy", ".tsv or .jsonl"});
+  expect_error([] { prediction_format("out.npy", false); }, {"out.npy", ".tsv, .csv or .jsonl"});
   expect_error([] { prediction_format("out.tsv", true); }, {"out.tsv", ".jsonl or .npy"});
 
   // All ranks end, and an earlier output stays.
