@@ -32,6 +32,18 @@ void add_inspect_command(CLI::App& app) {
                    "For a dataset: number of documents to show (default: 3)")
       ->type_name("N")
       ->check(whole_number_from(0));
+  command
+      ->add_option("--document", options->document,
+                   "For a dataset: number of a document, from 0, to show completely")
+      ->type_name("N")
+      ->check(whole_number_from(0))
+      ->excludes("--documents");
+  command
+      ->add_option("--sample", options->sample,
+                   "For a run or its config.yaml: number of a training sample to show, as messages "
+                   "of the run name it: its ids, text, targets and labels")
+      ->type_name("N")
+      ->check(whole_number_from(0));
   command->add_option("--text", options->text, "For a tokenizer: show the tokens of a text")
       ->type_name("TEXT");
   command->callback([command, options] {

@@ -59,12 +59,22 @@ void check_tokenizer(const DatasetMetadata& metadata, const Tokenizer& tokenizer
 }  // namespace
 
 std::string describe_dataset(const std::string& prefix, const Tokenizer* tokenizer,
-                             int64_t documents) {
+                             int64_t documents, std::optional<int64_t> document) {
   const IndexedDataset dataset(prefix);
   const std::optional<DatasetMetadata> metadata = read_metadata(dataset);
   if (metadata && tokenizer != nullptr) check_tokenizer(*metadata, *tokenizer, prefix);
   const ByteTokenizer bytes;
   if (metadata && metadata->tokenizer == identity_of(bytes)) tokenizer = &bytes;
+  if (document) {
+    const int64_t count = dataset.num_documents();
+    require(*document < count, "inspect: --document is {}, but {} has {} documents", *document,
+            prefix, count);
+    const Range range = dataset.document_tokens(*document);
+    std::vector<int32_t> tokens(static_cast<size_t>(range.size()));
+    dataset.read_tokens(range.begin, tokens);
+    return fmt::format("document {} of {}, {} tokens\n", *document, prefix, grouped(range.size())) +
+           describe_ids(tokens, tokenizer);
+  }
 
   std::string text = fmt::format("{}: a dataset in Megatron-LM's format\n", prefix);
   text += describe_statistics(dataset, metadata);

@@ -23,13 +23,15 @@ std::optional<std::string> dataset_prefix(const std::string& path) {
 }
 
 /// Refuses an option that does not apply to what is at the path.
-void check_options(const InspectOptions& options, bool dataset, bool tokenizer) {
+void check_options(const InspectOptions& options, bool dataset, bool tokenizer, bool run = false) {
   const auto check = [&](bool given, bool fits, const char* name, const char* of) {
     require(!given || fits, "inspect: {} is for {}, which {} is not", name, of,
             quote(options.path));
   };
   check(options.tokenizer.has_value(), dataset, "--tokenizer", "a dataset");
   check(options.documents.has_value(), dataset, "--documents", "a dataset");
+  check(options.document.has_value(), dataset, "--document", "a dataset");
+  check(options.sample.has_value(), run, "--sample", "a run or its config.yaml");
   check(options.text.has_value(), tokenizer, "--text", "a tokenizer");
 }
 
@@ -48,7 +50,8 @@ std::string dataset_text(const std::string& prefix, const InspectOptions& option
   constexpr int64_t kDocuments = 3;
   check_options(options, /*dataset=*/true, /*tokenizer=*/false);
   const auto tokenizer = options.tokenizer ? make_tokenizer(*options.tokenizer) : nullptr;
-  return describe_dataset(prefix, tokenizer.get(), options.documents.value_or(kDocuments));
+  return describe_dataset(prefix, tokenizer.get(), options.documents.value_or(kDocuments),
+                          options.document);
 }
 
 std::string tokenizer_text(const Tokenizer& tokenizer, const InspectOptions& options) {
@@ -72,7 +75,12 @@ std::string inspect(const InspectOptions& options) {
   if (!is_checkpoint && !is_run && !is_model) {
     if (const auto tokenizer = tokenizer_at(path)) return tokenizer_text(*tokenizer, options);
   }
-  check_options(options, /*dataset=*/false, /*tokenizer=*/false);
+  const bool is_config = fs::is_regular_file(path) && path.extension() == ".yaml";
+  check_options(options, /*dataset=*/false, /*tokenizer=*/false,
+                is_config || fs::exists(path / "config.yaml"));
+  if (options.sample) {
+    return describe_sample(is_config ? path : path / "config.yaml", *options.sample);
+  }
   if (is_checkpoint) return describe_checkpoint(path);
   if (is_run) return describe_run(path);
   if (is_model) return describe_hugging_face(path);
