@@ -10,6 +10,7 @@
 
 #include "core/range.h"
 #include "launch/config/column_names.h"
+#include "launch/support/files/replace.h"
 #include "launch/support/text/json.h"
 #include "launch/tokenizers/tokenizer.h"
 #include "launch/tools/predict/text_model.h"
@@ -122,9 +123,9 @@ struct PredictionRanks {
 /// Predicts for all texts, in batches of at most model.rows(), which the data ranks take in turn.
 /// World rank 0, which is the first data rank, writes `output` in the order of the file: with a
 /// header in .tsv and .csv, with spaces for tabs and line ends in the cells of .tsv, and with
-/// U+FFFD for bytes that are not UTF-8 in .jsonl. The file appears only once it is complete and
-/// replaces an existing one. Throws on all ranks or none. Collective.
+/// U+FFFD for bytes that are not UTF-8 in .jsonl. The file appears only once it is complete.
+/// Throws on all ranks or none, also if it may not `replace` a file. Collective.
 void predict_file(const FilePrediction& prediction, TextModel& model, const std::string& output,
-                  const PredictionRanks& ranks);
+                  const PredictionRanks& ranks, Replace replace = Replace::refuse);
 
 }  // namespace tessera
