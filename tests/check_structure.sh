@@ -59,7 +59,7 @@ forbid "$all" '(cuda|cublas|cudnn)' '^core/(ops/)?cuda/|^parallel/communicators/
 forbid "$all" 'nccl\.h' '^parallel/communicators/nccl/' 'only the NCCL communicator includes NCCL'
 forbid "$all" '(oneapi/)?dnnl' '^core/ops/cpu/matmul/' 'only matmul includes oneDNN'
 forbid "$all" 'yaml-cpp/' '^launch/config/' 'only launch/config includes yaml-cpp'
-forbid "$all" 'unicode/' '^launch/tokenizers/text/[a-z_]*\.cpp|/printable_text\.cpp' \
+forbid "$all" 'unicode/' '^launch/tokenizers/text/([a-z_]*\.cpp|unicode\.h)|/printable_text\.cpp' \
   'only launch/tokenizers/text and printable_text include ICU'
 forbid "$all" 'sentencepiece_(processor|trainer)\.h' '^launch/tokenizers/(sentencepiece|training)/sentencepiece_' \
   'only sentencepiece_* include SentencePiece'

@@ -22,6 +22,19 @@ constexpr WordPattern kWordPatterns[] = {
     {WordRule::llama3,
      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
      R"(|\s*[\r\n]+|\s+(?!\S)|\s+)"},
+    {WordRule::o200k,
+     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
+     R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
+     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
+     R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
+    {WordRule::deepseek3,
+     R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+)"
+     R"(| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
+    {WordRule::digit, R"(\p{N})"},
+    {WordRule::digits, R"(\p{N}+)"},
+    {WordRule::digits3, R"(\p{N}{1,3})"},
+    {WordRule::cjk, "[一-龥぀-ゟ゠-ヿ]+"},
 };
 
 const std::string kMark(kSpaceMark);
@@ -85,20 +98,32 @@ std::vector<Normalization> normalizer_of(const Json& json, const std::string& so
   return steps;
 }
 
-/// The rule of a "Split" whose regular expression is one of those known.
+/// The rule of a "Split" whose regular expression is one of those known, or of "Digits".
 WordRule split_rule(HuggingFacePart& split) {
+  const std::string type = split.type();
+  if (type == "Digits") {
+    split.must_be("individual_digits", {true, false});
+    split.refuse_others();
+    const bool has_each = split.object().has("individual_digits");
+    return has_each && split.object().flag("individual_digits") ? WordRule::digit
+                                                                : WordRule::digits;
+  }
+  if (type != "Split")
+    refuse_type(split.where(), type, "\"Split\" or \"Digits\" before \"ByteLevel\"");
   const Json& pattern = split.object().object("pattern");
   split.know({"pattern"});
   const Json& regex = part_of(pattern, "Regex");
   const auto* found =
       std::find_if(std::begin(kWordPatterns), std::end(kWordPatterns),
                    [&](const WordPattern& known) { return regex == Json(known.regex); });
-  require(found != std::end(kWordPatterns),
-          "{}: \"pattern\" is {}, but only the regular expressions of GPT-2, Llama 3 and Qwen2 are "
-          "supported",
-          split.where(), quote(pattern.dump()));
-  // The patterns match every character, so nothing is between the matches.
-  split.must_be("behavior", {"Isolated", "Removed"});
+  require(
+      found != std::end(kWordPatterns),
+      "{}: \"pattern\" is {}, but only the regular expressions of GPT-2, GPT-4o, Llama 3, Qwen2 "
+      "and DeepSeek-V3 are supported",
+      split.where(), quote(pattern.dump()));
+  // "Removed" and "invert" keep the matches alone.
+  const bool covers_all = found->rule <= WordRule::o200k;
+  split.must_be("behavior", {"Isolated", covers_all ? "Removed" : "Isolated"});
   split.must_be("invert", {split.object().text("behavior") == "Removed"});
   split.refuse_others();
   return found->rule;
@@ -110,23 +135,22 @@ void read_byte_level(const Json& json, const std::string& source, BpeDescription
   const std::vector<const Json*> steps = steps_of(part, where, "pretokenizers");
   if (steps.empty()) refuse_type(where, "", "\"ByteLevel\"");
   HuggingFacePart words(*steps.back(), where);
-  if (words.type() != "ByteLevel") refuse_type(where, words.type(), "\"ByteLevel\"");
-  words.know({"add_prefix_space", "trim_offsets"});
-  if (steps.size() == 1) {
-    words.must_be("use_regex", {true});
-    bpe.add_prefix_space = words.object().flag("add_prefix_space");
-  } else {
-    HuggingFacePart split(*steps.front(), where);
-    if (steps.size() > 2 || split.type() != "Split") {
-      refuse_type(where, steps.size() > 2 ? "Sequence" : split.type(),
-                  "\"ByteLevel\", alone or after one \"Split\",");
-    }
-    bpe.words = split_rule(split);
-    words.must_be("add_prefix_space", {false});
-    require(words.object().has("use_regex") && !words.object().flag("use_regex"),
-            "{}: \"use_regex\" of \"ByteLevel\" must be false after a \"Split\"", where);
-    words.know({"use_regex"});
+  if (words.type() != "ByteLevel") refuse_type(where, words.type(), "\"ByteLevel\" at the end");
+  words.know({"trim_offsets"});
+  words.must_be("use_regex", {true, false});
+  words.must_be("add_prefix_space", {steps.size() == 1, false});
+  bpe.add_prefix_space = words.object().flag("add_prefix_space");
+  bpe.words.clear();
+  for (size_t i = 0; i + 1 < steps.size(); ++i) {
+    HuggingFacePart split(*steps[i], where);
+    bpe.words.push_back(split_rule(split));
   }
+  if (!words.object().has("use_regex") || words.object().flag("use_regex")) {
+    bpe.words.push_back(WordRule::gpt2);
+  }
+  const auto covers_all = [](WordRule rule) { return rule <= WordRule::deepseek3; };
+  require(std::any_of(bpe.words.begin(), bpe.words.end(), covers_all),
+          "{}: \"use_regex\" of \"ByteLevel\" must be true unless a \"Split\" makes words", where);
   words.refuse_others();
   HuggingFacePart decoder = required_part(json, "decoder", source, "ByteLevel");
   decoder.know({"add_prefix_space", "trim_offsets", "use_regex"});  // ignored by the decoder
@@ -194,6 +218,19 @@ bool strips_start(const Json& json, const std::string& source) {
       "a space), \"ByteFallback\", \"Fuse\" and optionally \"Strip\" (of one space at the start)",
       where);
   return true;
+}
+
+Json split_json(WordRule rule) {
+  if (rule == WordRule::digit || rule == WordRule::digits) {
+    return {{"type", "Digits"}, {"individual_digits", rule == WordRule::digit}};
+  }
+  const auto* known =
+      std::find_if(std::begin(kWordPatterns), std::end(kWordPatterns),
+                   [&](const WordPattern& pattern) { return pattern.rule == rule; });
+  return {{"type", "Split"},
+          {"pattern", {{"Regex", known->regex}}},
+          {"behavior", "Isolated"},
+          {"invert", false}};
 }
 
 }  // namespace
@@ -277,19 +314,15 @@ Json huggingface_bpe_parts(const BpeDescription& bpe) {
                                {"split", bpe.split_words}};
     }
   } else {
-    json["pre_tokenizer"] = byte_level(bpe.add_prefix_space, true);
     json["decoder"] = byte_level(true, true);
-    const auto* known =
-        std::find_if(std::begin(kWordPatterns), std::end(kWordPatterns),
-                     [&](const WordPattern& pattern) { return pattern.rule == bpe.words; });
-    if (bpe.words != WordRule::gpt2) {
-      const Json split = {{"type", "Split"},
-                          {"pattern", {{"Regex", known->regex}}},
-                          {"behavior", "Isolated"},
-                          {"invert", false}};
-      json["pre_tokenizer"] = {{"type", "Sequence"},
-                               {"pretokenizers", {split, byte_level(false, false)}}};
-    }
+    std::vector<WordRule> splits = bpe.words;
+    const bool uses_regex = splits.back() == WordRule::gpt2;
+    if (uses_regex) splits.pop_back();
+    Json steps = Json::array();
+    for (const WordRule rule : splits) steps.push_back(split_json(rule));
+    steps.push_back(byte_level(bpe.add_prefix_space, uses_regex));
+    json["pre_tokenizer"] =
+        steps.size() == 1 ? steps[0] : Json{{"type", "Sequence"}, {"pretokenizers", steps}};
   }
   json["model"] = {{"type", "BPE"},
                    {"dropout", nullptr},

@@ -70,11 +70,28 @@ std::vector<Normalization> normalizer_from_json(const JsonObject& object) {
   return steps;
 }
 
+constexpr std::string_view kWordRules[] = {"gpt2",  "qwen2",  "llama3",  "o200k", "deepseek3",
+                                           "digit", "digits", "digits3", "cjk"};
+
+std::vector<WordRule> word_rules_from_json(const JsonObject& object) {
+  constexpr size_t kMost = 8;
+  const std::string where = object.where() + ": \"words\"";
+  std::vector<WordRule> rules;
+  for (const std::string& name : strings_of(object.list("words"), where)) {
+    const auto* found = std::find(std::begin(kWordRules), std::end(kWordRules), name);
+    require(found != std::end(kWordRules), "{}: there is no rule {}", where, quote(name));
+    rules.push_back(static_cast<WordRule>(found - std::begin(kWordRules)));
+  }
+  require(!rules.empty() && rules.size() <= kMost, "{} has {} rules, but must have 1 to {}", where,
+          rules.size(), kMost);
+  return rules;
+}
+
 }  // namespace
 
 bool BpeDescription::is_plain() const {
   return added.empty() && strip_right.empty() && normalized.empty() && single_word.empty() &&
-         normalizer.empty() && words == WordRule::gpt2 && !ignore_merges && !characters;
+         normalizer.empty() && words == BpeDescription().words && !ignore_merges && !characters;
 }
 
 std::string BpeDescription::where_merge(size_t index) const {
@@ -129,7 +146,7 @@ BpeDescription bpe_from_json(const JsonObject& object) {
     if (object.has(key)) bpe.*member = object.flag(key);
   }
   if (object.has("words")) {
-    bpe.words = value_of(object, "words", {WordRule::gpt2, WordRule::qwen2, WordRule::llama3});
+    bpe.words = word_rules_from_json(object);
   }
   if (object.has("metaspace")) {
     bpe.metaspace =
@@ -150,23 +167,15 @@ Json to_json(const BpeDescription& bpe) {
   for (const auto& [key, member] : kFlags) {
     if (bpe.*member) json[key] = true;
   }
-  if (bpe.words != WordRule::gpt2) json["words"] = to_string(bpe.words);
+  if (bpe.words != BpeDescription().words) {
+    for (const WordRule rule : bpe.words) json["words"].push_back(to_string(rule));
+  }
   if (bpe.metaspace) json["metaspace"] = to_string(*bpe.metaspace);
   for (const Normalization step : bpe.normalizer) json["normalizer"].push_back(to_string(step));
   return json;
 }
 
-std::string_view to_string(WordRule rule) {
-  switch (rule) {
-    case WordRule::gpt2:
-      return "gpt2";
-    case WordRule::qwen2:
-      return "qwen2";
-    case WordRule::llama3:
-      return "llama3";
-  }
-  return "?";
-}
+std::string_view to_string(WordRule rule) { return kWordRules[static_cast<size_t>(rule)]; }
 
 std::string_view to_string(PrefixMark mark) {
   switch (mark) {

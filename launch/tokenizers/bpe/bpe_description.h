@@ -39,7 +39,7 @@ struct BpeDescription {
   bool add_prefix_space = false;
   /// Applied to text before it is split into words.
   std::vector<Normalization> normalizer;
-  WordRule words = WordRule::gpt2;
+  std::vector<WordRule> words = {WordRule::gpt2};  ///< each splits the words of the one before
   /// Whether a word that is a token is not split, even if no merges make it.
   bool ignore_merges = false;
 

@@ -91,8 +91,8 @@ void BpeVocabulary::check_settings() const {
           "{}: byte-level BPE has no \"\u2581\" for spaces", source);
   require(bpe_.metaspace || !bpe_.split_words,
           "{}: words start with \"\u2581\", but nothing makes a space one", source);
-  require(!bpe_.characters ||
-              (!bpe_.ignore_merges && !bpe_.add_prefix_space && bpe_.words == WordRule::gpt2),
+  require(!bpe_.characters || (!bpe_.ignore_merges && !bpe_.add_prefix_space &&
+                               bpe_.words == BpeDescription().words),
           "{}: BPE of characters has no \"ignore_merges\", no \"add_prefix_space\" and no rule of "
           "words",
           source);

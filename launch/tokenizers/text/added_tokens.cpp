@@ -1,6 +1,5 @@
 #include "launch/tokenizers/text/added_tokens.h"
 
-#include <unicode/uchar.h>
 #include <unicode/utf8.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include "core/error.h"
 #include "launch/tokenizers/text/bert_text.h"
 #include "launch/tokenizers/text/byte_level_words.h"
+#include "launch/tokenizers/text/unicode.h"
 
 namespace tessera {
 namespace {
@@ -17,21 +17,12 @@ size_t byte_of(char c) { return static_cast<unsigned char>(c); }
 
 size_t pair_of(char a, char b) { return byte_of(a) << 8 | byte_of(b); }
 
-/// As \w of Rust's regular expressions.
-bool is_word(UChar32 c) {
-  if (c < 0) return false;
-  constexpr uint32_t kWord = U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK;
-  if ((U_MASK(u_charType(c)) & kWord) != 0) return true;
-  return u_hasBinaryProperty(c, UCHAR_ALPHABETIC) != 0 ||
-         u_hasBinaryProperty(c, UCHAR_JOIN_CONTROL) != 0;
-}
-
 bool ends_with_word(std::string_view text) {
   if (text.empty()) return false;
   auto at = static_cast<int64_t>(last_character_start(text));
   UChar32 c = 0;
   U8_NEXT(text.data(), at, static_cast<int64_t>(text.size()), c);
-  return is_word(c);
+  return is_word_character(c);
 }
 
 bool starts_with_word(std::string_view text) {
@@ -39,7 +30,7 @@ bool starts_with_word(std::string_view text) {
   size_t at = 0;
   UChar32 c = 0;
   U8_NEXT(text.data(), at, text.size(), c);
-  return is_word(c);
+  return is_word_character(c);
 }
 
 }  // namespace

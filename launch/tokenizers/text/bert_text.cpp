@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "launch/tokenizers/text/unicode.h"
 
 namespace tessera {
 namespace {
@@ -38,7 +39,7 @@ bool is_in_unicode_8(UChar32 c) {
 bool was_punctuation(UChar32 c) { return c == 0x166D || c == 0x111C9; }
 
 /// Characters whose nonspacing-mark property differs between Unicode 8 and later versions.
-bool was_accent(UChar32 c) { return c == 0x1734; }
+bool was_accent(UChar32 c) { return c == 0x1734 || c == 0x1171E; }
 bool was_no_accent(UChar32 c) {
   return c == 0x1885 || c == 0x1886 || c == 0xA9BD || was_punctuation(c);
 }
@@ -110,9 +111,7 @@ void for_each_character(const icu::UnicodeString& text, Body&& body) {
 
 icu::UnicodeString without_accents(const icu::UnicodeString& text) {
   UErrorCode status = U_ZERO_ERROR;
-  const icu::Normalizer2* nfd = icu::Normalizer2::getNFDInstance(status);
-  require(U_SUCCESS(status) != 0, "ICU has no Unicode normalization: {}", u_errorName(status));
-  const icu::UnicodeString decomposed = nfd->normalize(text, status);
+  const icu::UnicodeString decomposed = unicode_9_nfd().normalize(text, status);
   require(U_SUCCESS(status) != 0, "ICU cannot normalize a text: {}", u_errorName(status));
   icu::UnicodeString plain(decomposed.length(), 0, 0);
   for_each_character(decomposed, [&](UChar32 c) {
@@ -129,7 +128,7 @@ icu::UnicodeString in_lower_case(const icu::UnicodeString& text) {
     if (c == kDottedI) {
       lower.append(u"i\u0307");
     } else {
-      lower.append(u_tolower(c));
+      lower.append(lower_case(c));
     }
   });
   return lower;

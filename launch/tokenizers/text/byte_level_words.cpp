@@ -6,42 +6,14 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <iterator>
 
 #include "launch/tokenizers/text/bert_text.h"
+#include "launch/tokenizers/text/unicode.h"
 
 namespace tessera {
 namespace {
 
 enum class CharacterClass : uint8_t { letter, number, space, other };
-
-/// Letters and numbers of Unicode 15.1 and 16 that an older ICU lacks.
-struct CodePoints {
-  UChar32 first;
-  UChar32 last;
-  CharacterClass what;
-};
-constexpr auto kLetter = CharacterClass::letter;
-constexpr auto kNumber = CharacterClass::number;
-constexpr CodePoints kNewerCharacters[] = {
-    {0x1C89, 0x1C8A, kLetter},   {0xA7CB, 0xA7CD, kLetter},   {0xA7DA, 0xA7DC, kLetter},
-    {0x105C0, 0x105F3, kLetter}, {0x10D40, 0x10D49, kNumber}, {0x10D4A, 0x10D65, kLetter},
-    {0x10D6F, 0x10D85, kLetter}, {0x10EC2, 0x10EC4, kLetter}, {0x11380, 0x11389, kLetter},
-    {0x1138B, 0x1138B, kLetter}, {0x1138E, 0x1138E, kLetter}, {0x11390, 0x113B5, kLetter},
-    {0x113B7, 0x113B7, kLetter}, {0x113D1, 0x113D1, kLetter}, {0x113D3, 0x113D3, kLetter},
-    {0x116D0, 0x116E3, kNumber}, {0x11BC0, 0x11BE0, kLetter}, {0x11BF0, 0x11BF9, kNumber},
-    {0x13460, 0x143FA, kLetter}, {0x16100, 0x1611D, kLetter}, {0x16130, 0x16139, kNumber},
-    {0x16D40, 0x16D6C, kLetter}, {0x16D70, 0x16D79, kNumber}, {0x18CFF, 0x18CFF, kLetter},
-    {0x1CCF0, 0x1CCF9, kNumber}, {0x1E5D0, 0x1E5ED, kLetter}, {0x1E5F0, 0x1E5F0, kLetter},
-    {0x1E5F1, 0x1E5FA, kNumber}, {0x2EBF0, 0x2EE5D, kLetter}};
-
-CharacterClass class_of_unassigned(UChar32 c) {
-  const auto* range =
-      std::lower_bound(std::begin(kNewerCharacters), std::end(kNewerCharacters), c,
-                       [](const CodePoints& item, UChar32 code) { return item.last < code; });
-  const bool found = range != std::end(kNewerCharacters) && range->first <= c;
-  return found ? range->what : CharacterClass::other;
-}
 
 CharacterClass ascii_class(unsigned char c) {
   if (c == ' ' || (0x09 <= c && c <= 0x0D)) return CharacterClass::space;
@@ -59,15 +31,10 @@ const std::array<CharacterClass, kAscii> kAsciiClasses = [] {
 }();
 
 CharacterClass class_of(UChar32 c) {
-  if (c < 0) return CharacterClass::other;  // invalid UTF-8
-  const uint32_t category = U_MASK(u_charType(c));
-  if ((category & U_GC_CN_MASK) != 0) return class_of_unassigned(c);
-  UVersionInfo age;
-  u_charAge(c, age);
-  if (age[0] > 16) return CharacterClass::other;
+  const uint32_t category = categories(c);
   if ((category & U_GC_L_MASK) != 0) return CharacterClass::letter;
   if ((category & U_GC_N_MASK) != 0) return CharacterClass::number;
-  return u_isUWhiteSpace(c) != 0 ? CharacterClass::space : CharacterClass::other;
+  return c >= 0 && u_isUWhiteSpace(c) != 0 ? CharacterClass::space : CharacterClass::other;
 }
 
 /// Returns the class of the character at `at` and advances.
@@ -218,8 +185,24 @@ size_t digits_end(std::string_view text, size_t at, int most) {
   return at;
 }
 
-}  // namespace
+/// Returns the end of a word of cl100k_base that is no letters: `digits` numbers, other characters
+/// after a space, with `tail` behind them, or white space.
+size_t other_word_end(std::string_view text, size_t begin, int digits, std::string_view tail) {
+  size_t at = begin;
+  const CharacterClass what = next_class(text, at);
+  if (what == CharacterClass::number) return digits_end(text, begin, digits);
+  size_t after = at;
+  const bool follows_other = at < text.size() && next_class(text, after) == CharacterClass::other;
+  if (what == CharacterClass::other || (text[begin] == ' ' && follows_other)) {
+    const size_t end = text.find_first_not_of(tail, run_end(text, at, CharacterClass::other));
+    return std::min(end, text.size());
+  }
+  const size_t line = line_end(text, begin);
+  return line > begin ? line : space_end(text, at);
+}
 
+/// Returns the end of the word that starts at `begin` by the rule of cl100k_base, with at most
+/// `digits` in a number.
 size_t cl100k_word_end(std::string_view text, size_t begin, int digits) {
   const char first = text[begin];
   if (first == '\'') {
@@ -229,18 +212,165 @@ size_t cl100k_word_end(std::string_view text, size_t begin, int digits) {
   size_t at = begin;
   const CharacterClass what = next_class(text, at);
   if (what == CharacterClass::letter) return run_end(text, at, what);
-  if (what == CharacterClass::number) return digits_end(text, begin, digits);
   size_t after = at;
   const bool is_last = at == text.size();
   const CharacterClass next = is_last ? CharacterClass::space : next_class(text, after);
-  if (next == CharacterClass::letter && !is_line_end(first)) return run_end(text, after, next);
-  if (what == CharacterClass::other || (first == ' ' && next == CharacterClass::other)) {
-    size_t end = run_end(text, at, CharacterClass::other);
+  if (next == CharacterClass::letter && what != CharacterClass::number && !is_line_end(first)) {
+    return run_end(text, after, next);
+  }
+  return other_word_end(text, begin, digits, "\r\n");
+}
+
+/// The categories that o200k_base lets begin a word, and continue it.
+constexpr uint32_t kUnicase = U_GC_LM_MASK | U_GC_LO_MASK | U_GC_M_MASK;
+constexpr uint32_t kUpper = U_GC_LU_MASK | U_GC_LT_MASK | kUnicase;
+constexpr uint32_t kLower = U_GC_LL_MASK | kUnicase;
+
+uint32_t next_categories(std::string_view text, size_t& at) {
+  UChar32 c = 0;
+  U8_NEXT(text.data(), at, text.size(), c);
+  return categories(c);
+}
+
+size_t run_end(std::string_view text, size_t at, uint32_t allowed) {
+  for (size_t next = at; at < text.size(); at = next) {
+    if ((next_categories(text, next) & allowed) == 0) break;
+  }
+  return at;
+}
+
+/// Returns the end of kUpper* kLower+ at `begin`, or `begin`.
+size_t lower_case_word_end(std::string_view text, size_t begin) {
+  const size_t upper = run_end(text, begin, kUpper), lower = run_end(text, upper, kLower);
+  if (lower > upper) return lower;
+  for (size_t end = upper; end > begin;) {  // the last character that may be of either
+    size_t at = last_character_start(text.substr(0, end));
+    const size_t start = at;
+    if ((next_categories(text, at) & kUnicase) != 0) return end;
+    end = start;
+  }
+  return begin;
+}
+
+/// The rule of o200k_base.
+size_t o200k_word_end(std::string_view text, size_t begin) {
+  size_t second = begin;
+  const CharacterClass what = next_class(text, second);
+  const bool is_prefix =
+      what != CharacterClass::letter && what != CharacterClass::number && !is_line_end(text[begin]);
+  const auto with_contraction = [&](size_t end) {
+    const bool follows = end < text.size() && text[end] == '\'';
+    const size_t length = follows ? any_case_contraction_length(text, end + 1) : 0;
+    return length > 0 ? end + 1 + length : end;
+  };
+  for (const size_t start : {is_prefix ? second : begin, begin}) {
+    const size_t end = lower_case_word_end(text, start);
+    if (end > start) return with_contraction(end);
+  }
+  for (const size_t start : {is_prefix ? second : begin, begin}) {
+    const size_t upper = run_end(text, start, kUpper);
+    if (upper > start) return with_contraction(run_end(text, upper, kLower));
+  }
+  return other_word_end(text, begin, 3, "\r\n/");
+}
+
+bool is_ascii_letter(char c) {
+  const char lower = static_cast<char>(c | 0x20);
+  return 'a' <= lower && lower <= 'z';
+}
+
+bool is_ascii_punctuation(char c) {
+  return '!' <= c && c <= '~' && !is_ascii_letter(c) && !('0' <= c && c <= '9');
+}
+
+/// Returns the end of the match of DeepSeek's rule at `begin`, or `begin` if there is none.
+size_t deepseek_match_end(std::string_view text, size_t begin) {
+  constexpr uint32_t kMarked = U_GC_L_MASK | U_GC_M_MASK, kSign = U_GC_P_MASK | U_GC_S_MASK;
+  const auto letters_end = [&](size_t from) {
+    while (from < text.size() && is_ascii_letter(text[from])) ++from;
+    return from;
+  };
+  const char first = text[begin];
+  if (is_ascii_punctuation(first)) {
+    const size_t end = letters_end(begin + 1);
+    if (end > begin + 1) return end;
+  }
+  size_t second = begin;
+  const uint32_t category = next_categories(text, second);
+  if ((category & (U_GC_L_MASK | kSign)) == 0 && !is_line_end(first)) {
+    const size_t end = run_end(text, second, kMarked);
+    if (end > second) return end;
+  }
+  const size_t letters = run_end(text, begin, kMarked);
+  if (letters > begin) return letters;
+  const size_t signs = begin + (first == ' ' ? 1 : 0);
+  size_t end = run_end(text, signs, kSign);
+  if (end > signs) {
     while (end < text.size() && is_line_end(text[end])) ++end;
     return end;
   }
   const size_t line = line_end(text, begin);
-  return line > begin ? line : space_end(text, at);
+  if (line > begin) return line;
+  size_t at = begin;
+  return next_class(text, at) == CharacterClass::space ? space_end(text, at) : begin;
+}
+
+/// Returns the end of the characters at `begin` for which `holds`, at most `most`, or else of those
+/// for which it does not.
+template <typename Holds>
+size_t isolated_end(std::string_view text, size_t begin, int most, Holds&& holds) {
+  size_t at = begin;
+  const bool found = holds(text, at);
+  for (int count = 1; at < text.size() && !(found && count == most); ++count) {
+    size_t next = at;
+    if (holds(text, next) != found) break;
+    at = next;
+  }
+  return at;
+}
+
+bool takes_number(std::string_view text, size_t& at) {
+  return next_class(text, at) == CharacterClass::number;
+}
+
+/// Chinese and Japanese characters, as DeepSeek-V3's rule has them.
+bool takes_cjk(std::string_view text, size_t& at) {
+  UChar32 c = 0;
+  U8_NEXT(text.data(), at, text.size(), c);
+  return (0x4E00 <= c && c <= 0x9FA5) || (0x3040 <= c && c <= 0x30FF);
+}
+
+}  // namespace
+
+size_t word_end(WordRule rule, std::string_view text, size_t begin) {
+  constexpr int kAny = -1;
+  switch (rule) {
+    case WordRule::gpt2:
+      return byte_level_word_end(text, begin);
+    case WordRule::qwen2:
+      return cl100k_word_end(text, begin, 1);
+    case WordRule::llama3:
+      return cl100k_word_end(text, begin, 3);
+    case WordRule::o200k:
+      return o200k_word_end(text, begin);
+    case WordRule::deepseek3: {
+      size_t end = deepseek_match_end(text, begin);
+      if (end > begin) return end;
+      do {  // what is between the matches
+        (void)next_class(text, end);
+      } while (end < text.size() && deepseek_match_end(text, end) == end);
+      return end;
+    }
+    case WordRule::digit:
+      return isolated_end(text, begin, 1, takes_number);
+    case WordRule::digits:
+      return isolated_end(text, begin, kAny, takes_number);
+    case WordRule::digits3:
+      return isolated_end(text, begin, 3, takes_number);
+    case WordRule::cjk:
+      return isolated_end(text, begin, kAny, takes_cjk);
+  }
+  return text.size();
 }
 
 size_t byte_level_word_end(std::string_view text, size_t begin) {

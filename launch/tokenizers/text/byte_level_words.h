@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 // Splits text as GPT-2's tokenizer does before it applies a vocabulary (Radford et al. 2019,
@@ -9,14 +10,9 @@
 //
 //     's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 //
-// which cover every byte. Later tokenizers use another rule (cl100k_base of
-// https://github.com/openai/tiktoken), of which Qwen's takes one digit at a time and Llama's three:
-//
-//     (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*
-//     |\s*[\r\n]+|\s+(?!\S)|\s+
-//
-// Character classes are those of Unicode 16, as in the Python package
-// `tokenizers`. Invalid UTF-8 is neither letter, number nor white space, like U+FFFD.
+// which cover every byte. Later tokenizers use other rules, or several: each splits the words of
+// the one before. Character classes are those of unicode.h. Invalid UTF-8 is neither letter, number
+// nor white space, like U+FFFD.
 
 namespace tessera {
 
@@ -34,25 +30,29 @@ void for_each_byte_level_word(std::string_view text, OnWord&& on_word) {
   }
 }
 
-/// How text is split into words.
+/// How text is split into words. huggingface_bpe.cpp has the regular expressions.
 enum class WordRule : uint8_t {
-  gpt2,    ///< GPT-2's
-  qwen2,   ///< cl100k_base with \p{N}
-  llama3,  ///< cl100k_base with \p{N}{1,3}
+  gpt2,       ///< GPT-2's
+  qwen2,      ///< cl100k_base of https://github.com/openai/tiktoken with \p{N}
+  llama3,     ///< cl100k_base with \p{N}{1,3}
+  o200k,      ///< GPT-4o's o200k_base
+  deepseek3,  ///< the last one of DeepSeek-V3
+  digit,      ///< each number alone
+  digits,     ///< runs of numbers
+  digits3,    ///< runs of at most three numbers
+  cjk,        ///< runs of Chinese and Japanese characters
 };
 
-/// Returns the end of the word that starts at `begin` by the rule of cl100k_base, with at most
-/// `digits` in a number. `begin` is as above.
-size_t cl100k_word_end(std::string_view text, size_t begin, int digits);
+/// Returns the end of the word that starts at `begin`, as above.
+size_t word_end(WordRule rule, std::string_view text, size_t begin);
 
-/// Calls `on_word(std::string_view)` with each word of `text` by this rule.
+/// Calls `on_word(std::string_view)` with each word of `text` by these rules.
 template <typename OnWord>
-void for_each_word(WordRule rule, std::string_view text, OnWord&& on_word) {
-  if (rule == WordRule::gpt2) return for_each_byte_level_word(text, on_word);
-  const int digits = rule == WordRule::qwen2 ? 1 : 3;
+void for_each_word(std::span<const WordRule> rules, std::string_view text, OnWord&& on_word) {
+  if (rules.empty()) return on_word(text);
   for (size_t begin = 0; begin < text.size();) {
-    const size_t end = cl100k_word_end(text, begin, digits);
-    on_word(text.substr(begin, end - begin));
+    const size_t end = word_end(rules.front(), text, begin);
+    for_each_word(rules.subspan(1), text.substr(begin, end - begin), on_word);
     begin = end;
   }
 }

@@ -3,7 +3,6 @@
 #include <unicode/bytestream.h>
 #include <unicode/normalizer2.h>
 #include <unicode/stringpiece.h>
-#include <unicode/uniset.h>
 #include <unicode/utf8.h>
 
 #include <algorithm>
@@ -12,36 +11,10 @@
 #include "core/error.h"
 #include "launch/support/text/json.h"
 #include "launch/tokenizers/text/bert_text.h"
+#include "launch/tokenizers/text/unicode.h"
 
 namespace tessera {
 namespace {
-
-void require_icu(UErrorCode status, const char* what) {
-  require(U_SUCCESS(status) != 0, "ICU {}: {}", what, u_errorName(status));
-}
-
-const icu::Normalizer2& newest_nfc() {
-  static const icu::Normalizer2& nfc = []() -> const icu::Normalizer2& {
-    UErrorCode status = U_ZERO_ERROR;
-    const icu::Normalizer2* found = icu::Normalizer2::getNFCInstance(status);
-    require_icu(status, "has no Unicode normalization");
-    return *found;
-  }();
-  return nfc;
-}
-
-/// Ignores characters that Unicode 9 did not have.
-const icu::Normalizer2& nfc_of_unicode_9() {
-  static const icu::UnicodeSet characters = [] {
-    UErrorCode status = U_ZERO_ERROR;
-    icu::UnicodeSet set(icu::UnicodeString(u"[:age=9.0:]"), status);
-    require_icu(status, "does not know the characters of Unicode 9");
-    set.freeze();
-    return set;
-  }();
-  static const icu::FilteredNormalizer2 nfc(newest_nfc(), characters);
-  return nfc;
-}
 
 icu::StringPiece piece_of(std::string_view text) {
   return {text.data(), narrow<int32_t>(text.size())};
@@ -77,7 +50,7 @@ void append_composed(std::string_view text, std::string& out) {
     const size_t valid = valid_prefix(text);
     UErrorCode status = U_ZERO_ERROR;
     icu::StringByteSink<std::string> sink(&out);
-    nfc_of_unicode_9().normalizeUTF8(0, piece_of(text.substr(0, valid)), sink, nullptr, status);
+    unicode_9_nfc().normalizeUTF8(0, piece_of(text.substr(0, valid)), sink, nullptr, status);
     require_icu(status, "cannot normalize a text");
     text.remove_prefix(valid);
     if (text.empty()) break;
@@ -118,7 +91,7 @@ bool is_composed(std::string_view text) {
   if (is_ascii(text)) return true;
   if (valid_prefix(text) != text.size()) return false;
   UErrorCode status = U_ZERO_ERROR;
-  const bool composed = newest_nfc().isNormalizedUTF8(piece_of(text), status) != 0;
+  const bool composed = icu_nfc().isNormalizedUTF8(piece_of(text), status) != 0;
   require_icu(status, "cannot check a text");
   return composed;
 }
