@@ -1,7 +1,11 @@
+#include <editline/readline.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <clocale>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -20,6 +24,7 @@
 #include "launch/cli/support/text_printer.h"
 #include "launch/data/datasets/line_reader.h"
 #include "launch/support/text/print.h"
+#include "launch/support/text/white_space.h"
 #include "launch/tools/generate/conversation.h"
 #include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
@@ -35,22 +40,56 @@ struct ChatOptions : TextOptions {
   DeviceOptions devices;
 };
 
-/// The next line of the first rank's standard input that is not empty, on all ranks; nullopt at its
-/// end. Throws on all ranks or none. Collective.
-std::optional<std::string> next_message(TextPrinter& printer, Communicator& world) {
-  std::string found;  // with a character before it, so that the end differs from a line
-  all_or_none(world, [&] {
-    if (world.rank() != 0) return;
-    for (std::string line; found.empty();) {
+constexpr const char* kCommands =
+    "/reset          forget the conversation\n"
+    "/system TEXT    begin again, with this message of the system; without TEXT with none\n"
+    "/help           show these commands\n"
+    "/exit           end, as Ctrl-D does";
+
+/// Reads lines of standard input: on a terminal with the editing and history of libedit.
+class LineInput {
+ public:
+  explicit LineInput(bool is_watched) : is_edited_(is_watched && ::isatty(STDIN_FILENO) == 1) {
+    if (is_edited_) std::setlocale(LC_CTYPE, "");  // characters of several bytes
+  }
+
+  bool next(std::string& line, TextPrinter& printer) {
+    if (!is_edited_) {
       if (printer.is_watched()) printer.add("> ");
       line.clear();
       for (int c = std::cin.get(); c != EOF && c != '\n'; c = std::cin.get()) {
         line += static_cast<char>(c);
-        require(line.size() <= kMaxLineBytes,
-                "chat: the message has more than {} bytes, the most that a line has: shorten it",
-                kMaxLineBytes);
+        check_size(line);
       }
-      if (!std::cin && line.empty()) break;
+      return std::cin || !line.empty();
+    }
+    const std::unique_ptr<char, void (*)(void*)> read(::readline("> "), std::free);
+    if (!read) return false;
+    line = read.get();
+    check_size(line);
+    if (!line.empty()) ::add_history(read.get());
+    return true;
+  }
+
+ private:
+  static void check_size(const std::string& line) {
+    require(line.size() <= kMaxLineBytes,
+            "chat: the message has more than {} bytes, the most that a line has: shorten it",
+            kMaxLineBytes);
+  }
+
+  bool is_edited_;
+};
+
+/// The next line of the first rank's standard input that is not empty, on all ranks; nullopt at its
+/// end. Throws on all ranks or none. Collective.
+std::optional<std::string> next_message(LineInput& input, TextPrinter& printer,
+                                        Communicator& world) {
+  std::string found;  // with a character before it, so that the end differs from a line
+  all_or_none(world, [&] {
+    if (world.rank() != 0) return;
+    for (std::string line; found.empty();) {
+      if (!input.next(line, printer)) break;
       if (line.find_first_not_of(" \t\r") != std::string::npos) found = "=" + line;
     }
   });
@@ -113,12 +152,41 @@ void chat(const ChatOptions& options, Communicator& world) {
                    [&](SampledText& changed) { add(changed.text().take()); });
     add(text.text().finish());
     printer.add(is_watched ? "\n\n" : "\n");
-    conversation->add_reply(std::move(all));
+    conversation->add_reply(all);
+  };
+  if (!loaded.chat && options.format.value_or(ChatFormat::automatic) == ChatFormat::automatic) {
+    note(
+        fmt::format("(the model has no chat template: messages are written as in {}, and it may "
+                    "not have learned to reply)",
+                    how->chat->form.form()->name));
+  }
+  const auto run_command = [&](std::string_view word, std::string_view rest) {
+    try {
+      if (word == "/help") note(kCommands);
+      if (word == "/reset") conversation->reset();
+      if (word == "/system") {
+        conversation->begin(rest.empty() ? std::nullopt : std::optional<std::string>(rest));
+      }
+    } catch (const Error& error) {
+      if (!is_watched) throw;
+      note(error.what());
+    }
   };
   int64_t number = 0;
+  LineInput input(is_watched && world.rank() == 0);
   // All ranks see the same text and logits, so none fails alone.
-  while (const auto message = next_message(printer, world)) {
-    all_alike(world, [&] { reply(*message, number++); });
+  while (const auto message = next_message(input, printer, world)) {
+    const std::string_view line = trimmed(*message);
+    const std::string_view word = line.substr(0, line.find(' '));
+    if (word == "/exit") break;
+    const bool is_command = word == "/help" || word == "/reset" || word == "/system";
+    all_alike(world, [&] {
+      if (is_command) {
+        run_command(word, trimmed(line.substr(word.size())));
+      } else {
+        reply(*message, number++);
+      }
+    });
   }
   if (is_watched) printer.add("\n");
 }
@@ -128,7 +196,9 @@ void chat(const ChatOptions& options, Communicator& world) {
 void add_chat_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<ChatOptions>();
   CLI::App* command = app.add_subcommand(
-      "chat", "Talk with a model that was trained on messages; each line is a message");
+      "chat",
+      "Talk with a model that was trained on messages; each line is a message, or a command that "
+      "/help lists");
   add_model_argument(*command, options->checkpoint, options->ema);
   add_chat_option(*command, "--template", options->format,
                   "What surrounds messages (data.chat_template); auto takes what the model was "

@@ -185,6 +185,11 @@ TEST_F(CliSft, LearnsToReply) {
                 HasSubstr("(forgotten: the oldest message and its reply; the model sees 96 "
                           "tokens)\n"))
         << "two questions do not fit into the context";
+    write_text(path("commands.txt"),
+               question(3) + "\n/reset\n" + question(11) + "\n/exit\n" + question(3) + "\n");
+    const Outcome commands = chat("<" + file("commands.txt") + " 2>" + file("notes.txt"));
+    EXPECT_EQ(commands.output, outcome.output);
+    EXPECT_THAT(read_text(path("notes.txt")), testing::Not(HasSubstr("forgotten")));
     expect_refused(chat(questions, {"--system", std::string(90, 'x')}),
                    {"chat: the message has ", "of which 24 are for the reply"});
   }

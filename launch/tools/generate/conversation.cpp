@@ -38,8 +38,20 @@ std::vector<int32_t> Conversation::ask(const std::string& message) {
   return tokens;
 }
 
-void Conversation::add_reply(std::string reply) {
-  if (!reply.empty()) exchanges_.emplace_back(std::move(message_), std::move(reply));
+void Conversation::begin(std::optional<std::string> system) {
+  std::swap(chat_.system, system);
+  try {
+    encode(exchanges_.size(), "a message");
+  } catch (const Error&) {
+    std::swap(chat_.system, system);
+    throw;
+  }
+  reset();
+}
+
+void Conversation::add_reply(std::string_view reply) {
+  const std::string text(chat_.form.reply_text(reply));
+  if (!text.empty()) exchanges_.emplace_back(std::move(message_), text);
 }
 
 }  // namespace tessera

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,7 +25,13 @@ class Conversation {
   std::vector<int32_t> ask(const std::string& message);
 
   /// Adds the reply to that message. An empty one is forgotten, and the message with it.
-  void add_reply(std::string reply);
+  void add_reply(std::string_view reply);
+
+  /// Forgets all messages and replies.
+  void reset() { exchanges_.clear(); }
+  /// Forgets them and begins with this message of the system, or none. Throws if the template has
+  /// no place for it, and keeps all as it was.
+  void begin(std::optional<std::string> system);
 
   /// How many messages have been forgotten because they did not fit.
   int64_t forgotten() const { return forgotten_; }

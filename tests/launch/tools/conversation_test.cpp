@@ -44,6 +44,31 @@ TEST_F(ConversationTest, HasAllThatWasSaid) {
   EXPECT_EQ(chat.forgotten(), 0);
 }
 
+TEST_F(ConversationTest, LeavesOutWhatBeginsReplies) {
+  auto form = std::make_shared<ChatForm>(plain_form());
+  form->earlier.begin = form->last.begin = "final: ";
+  form_ = ChatTemplate(form, tokenizer_);
+  Conversation chat = start(200, 10);
+  chat.ask("One?");
+  chat.add_reply("final: 1");
+  EXPECT_EQ(chat.ask("Two?"), tokens_of({"One?", "1", "Two?"}));
+}
+
+TEST_F(ConversationTest, BeginsAgain) {
+  Conversation chat = start(200, 10);
+  chat.ask("One?");
+  chat.add_reply("1");
+  chat.reset();
+  EXPECT_EQ(chat.ask("Two?"), tokens_of({"Two?"}));
+  chat.add_reply("2");
+  chat.begin("Be kind.");
+  const Message kind[] = {{Role::system, "Be kind."}, {Role::user, "Two?"}};
+  EXPECT_EQ(chat.ask("Two?"), form_.prompt(kind, "test"));
+  chat.begin(std::nullopt);
+  EXPECT_EQ(chat.ask("Two?"), form_.prompt({kind + 1, 1}, "test"));
+  EXPECT_EQ(chat.forgotten(), 0);
+}
+
 TEST_F(ConversationTest, ForgetsTheOldestMessagesAndNeverTheSystems) {
   const auto length = std::ssize(tokens_of({"One?", "1", "Two?", "2", "Six?"}));
   Conversation chat = start(length + 4, 4);
