@@ -20,24 +20,58 @@ inline constexpr std::array<std::string_view, 3> kRoleNames = {"system", "user",
 
 constexpr size_t index_of(Role role) { return static_cast<size_t>(role); }
 
+/// What is left out at one side of a text.
+enum class Strip : uint8_t { none, lines, space };
+/// As str.strip() of Python: `lines` are line ends, `space` all white space.
+struct Trim {
+  Strip left = Strip::none, right = Strip::none;
+  bool operator==(const Trim&) const = default;
+};
+
+/// What happens to a reply that has thoughts, THOUGHT </think> TEXT.
+enum class Thoughts : uint8_t {
+  keep,        ///< nothing
+  drop,        ///< only the text is written
+  drop_lines,  ///< only the text, without line ends before it
+  drop_space,  ///< only the text, without white space around it
+  own,     ///< the reply must be <think>\nTHOUGHT\n</think>\n\nTEXT and is written without `begin`
+  refuse,  ///< the template does something else
+};
+
 /// What surrounds the messages of a conversation, as data. Special tokens are written by their
 /// names. A conversation is, for each message,
 ///
-///     before(previous message, message) TEXT                       of the system and the user
-///     before(previous message, message) reply_begin TEXT reply_end   of the assistant
+///     before(previous message, message) TEXT                               of the system, the user
+///     before(previous message, message) given begin TEXT reply_end         of the assistant
+///
+/// and a prompt ends with before(previous message, a reply) prompt_end.
 struct ChatForm {
-  /// What precedes a message of each role; nullopt: none may stand there.
-  using Before = std::array<std::optional<std::string>, kRoleNames.size()>;
+  /// What precedes a message, and what is left out of the text of the system and the user.
+  struct Turn {
+    std::string before;
+    Trim trim = {};
+    bool operator==(const Turn&) const = default;
+  };
+  /// By the role of the message; nullopt: none may stand there.
+  using Turns = std::array<std::optional<Turn>, kRoleNames.size()>;
+
+  struct Reply {
+    std::string given = {};  ///< of a prompt
+    std::string begin = {};  ///< that the assistant writes itself, such as a space
+    Trim trim = {};
+    Thoughts thoughts = Thoughts::keep;
+    bool operator==(const Reply&) const = default;
+  };
 
   std::string name;  ///< "chatml", "plain", or "imported"
-  Before at_start = {};
-  std::array<Before, kRoleNames.size()> after = {};  ///< by the role of the previous message
-  std::string reply_begin = {};  ///< that the assistant writes itself, such as a space
+  Turns at_start = {};
+  std::array<Turns, kRoleNames.size()> after = {};  ///< by the role of the previous message
+  Reply earlier = {};                               ///< a reply that is not the last message
+  Reply last = {};
+  std::string prompt_end = {};
   /// Ends with a special token, the last one that the assistant writes. Empty: the tokenizer's
   /// end-of-document token.
   std::string reply_end = {};
-  /// By role: whether white space around a text is left out.
-  std::array<bool, kRoleNames.size()> trims = {};
   /// The special tokens that a tokenizer must have.
   std::vector<std::string> tokens = {};
   std::string jinja = {};  ///< the same as a template of transformers
@@ -49,6 +83,9 @@ struct ChatForm {
 
   bool operator==(const ChatForm&) const = default;
 };
+
+/// `text` without what `trim` leaves out.
+std::string_view trimmed(std::string_view text, Trim trim);
 
 /// As of Qwen:
 ///

@@ -211,6 +211,12 @@ class SftSource final : public SampleSource {
                                 all.path(), grouped(all.size()), grouped(all.num_tokens()),
                                 form_ ? fmt::format(" in template {}", form_->name) : "",
                                 grouped(all.num_targets())));
+    if (!all.first_token_name().empty()) {
+      notes.push_back(
+          fmt::format("{}, which is text there: does the data have the template's "
+                      "tokens in it?",
+                      all.first_token_name()));
+    }
     if (all.num_truncated() > 0) {
       notes.push_back(fmt::format("{}: {} of {} examples were truncated to {} tokens", all.path(),
                                   all.num_truncated(), all.size(), all.seq_length() + 1));

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "launch/config/values/value_rule.h"
+#include "launch/data/datasets/chat_template.h"
 #include "launch/data/sample_source.h"
 #include "launch/data/sampling/blended_dataset.h"
 #include "launch/support/text/human_text.h"
@@ -246,6 +247,20 @@ void add_warnings(const RunConfig& config, std::vector<std::string>& notes) {
   }
 }
 
+/// Prompts are messages if the data has messages.
+void add_prompt_note(const RunConfig& config, const ChatTemplate& chat,
+                     std::vector<std::string>& notes) {
+  for (size_t i = 0; i < config.eval.prompts.size(); ++i) {
+    const auto name = chat.token_named_in(config.eval.prompts[i]);
+    if (!name) continue;
+    notes.push_back(fmt::format(
+        "eval.prompts, text {}, contains {}, which is text there: prompts are messages of the "
+        "user, which the chat template surrounds; write the message alone",
+        i + 1, *name));
+    return;
+  }
+}
+
 }  // namespace
 
 TrainingData open_training_data(const RunConfig& config,
@@ -275,6 +290,7 @@ TrainingData open_training_data(const RunConfig& config,
   for (const auto& questions : data.choices) data.notes.push_back(summary_of(*questions));
   add_vocabulary_note(config, *data.tokenizer, data.notes);
   add_warnings(config, data.notes);
+  if (data.chat) add_prompt_note(config, ChatTemplate(data.chat, *data.tokenizer), data.notes);
   return data;
 }
 

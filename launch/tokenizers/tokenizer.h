@@ -17,6 +17,7 @@ namespace tessera {
 /// What stands beside a part of a text; nothing at the start and at the end of the text.
 struct TextNeighbors {
   bool follows_text = false;                     ///< whether other text precedes the part
+  bool after_space = false;                      ///< whether that ends with white space
   std::optional<int32_t> before = std::nullopt;  ///< the added token that does
   std::optional<int32_t> after = std::nullopt;   ///< the added token that follows
 };

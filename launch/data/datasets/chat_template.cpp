@@ -13,6 +13,7 @@ namespace tessera {
 namespace {
 
 constexpr std::string_view kSpaceMark = "\u2581";  // ▁
+constexpr std::string_view kEndOfThought = "</think>";
 
 using TokenNames = std::map<std::string, int32_t>;
 
@@ -34,18 +35,23 @@ int32_t end_of_document(const Tokenizer& tokenizer) {
   return *end;
 }
 
-/// Whether the tokenizer puts a space even before a text that follows another, so that a space at
-/// its start would be one more.
-bool adds_space(const Tokenizer& tokenizer) {
-  const std::vector<int32_t> tokens = tokenizer.encode_part("a", {.follows_text = true});
-  return !tokens.empty() && tokenizer.token_text(tokens.front()).starts_with(kSpaceMark);
+/// Whether a reply is <think>\nTHOUGHT\n</think>\n\nTEXT, with nothing to leave out.
+bool has_plain_thought(std::string_view text) {
+  constexpr std::string_view kBegin = "<think>\n", kEnd = "\n</think>\n\n";
+  const size_t end = text.find(kEnd);
+  return text.starts_with(kBegin) && end != text.npos && end >= kBegin.size() &&
+         text.find(kEndOfThought) == end + 1 && text.rfind(kEndOfThought) == end + 1 &&
+         text.substr(kBegin.size(), end - kBegin.size()) ==
+             trimmed(text.substr(kBegin.size(), end - kBegin.size()),
+                     {Strip::lines, Strip::lines}) &&
+         !text.substr(end + kEnd.size()).starts_with('\n');
 }
 
 /// A prompt and its completion.
 ChatForm form_without_roles() {
   ChatForm form{"prompts"};
-  form.at_start[index_of(Role::user)] = "";
-  form.after[index_of(Role::user)][index_of(Role::assistant)] = "";
+  form.at_start[index_of(Role::user)].emplace();
+  form.after[index_of(Role::user)][index_of(Role::assistant)].emplace();
   return form;
 }
 
@@ -96,63 +102,81 @@ class ChatTemplate::Writer {
 
   std::string_view where() const { return where_; }
 
-  /// Text that is no reply, of the message `name`; it is tokenized with the next one.
-  void add_context(std::string_view text, const std::string& name) {
-    context_ += text;
+  /// Adds text of the message `name`; it is tokenized with the next one.
+  void add(std::string_view text, const std::string& name) {
+    text_ += text;
     name_ = name;
   }
 
-  void add_special(int32_t token, bool is_learned) {
-    finish_context(token);
+  void add(const Pieces& pieces, const std::string& name) {
+    for (const Piece& piece : pieces) {
+      if (piece.token) {
+        add(*piece.token);
+      } else {
+        add(piece.text, name);
+      }
+    }
+  }
+
+  void add(int32_t token) {
+    finish(token);
     out_.tokens.push_back(token);
-    out_.is_learned.push_back(is_learned);
+    out_.is_learned.push_back(is_learned_);
     beside_ = {.before = token};
   }
 
-  /// `end`: the token that follows.
-  void add_reply(std::string_view text, const std::string& name, bool is_learned,
-                 std::optional<int32_t> end) {
-    finish_context();
+  /// `next`: the token that follows.
+  void begin_reply(bool is_learned, std::optional<int32_t> next = std::nullopt) {
+    finish(next);
     require(!out_.tokens.empty(), "{}: {} has no tokens, but the first token needs one before it",
             where_, name_);
-    const size_t before = out_.tokens.size();
-    append(text, name, is_learned, end);
-    require(out_.tokens.size() > before, "{}: {} has no tokens", where_, name);
+    is_learned_ = is_learned;
+    texts_ = 0;
   }
 
   /// `end`: the token that follows.
-  void finish_context(std::optional<int32_t> end = std::nullopt) {
-    if (!context_.empty()) append(context_, name_, /*is_learned=*/false, end);
-    context_.clear();
+  void end_reply(const std::string& name, std::optional<int32_t> end) {
+    finish(end);
+    require(texts_ > 0, "{}: {} has no tokens", where_, name);
+    if (end) add(*end);
+    is_learned_ = false;
   }
 
- private:
-  void append(std::string_view text, const std::string& name, bool is_learned,
-              std::optional<int32_t> end) {
+  /// Tokenizes what was added. `end`: the token that follows.
+  void finish(std::optional<int32_t> end = std::nullopt) {
+    if (text_.empty()) return;
     beside_.after = end;
     std::vector<int32_t> tokens;
     try {
-      tokens = tokenizer_.encode_part(text, chat_.form_ ? beside_ : TextNeighbors{});
+      tokens = tokenizer_.encode_part(text_, chat_.form_ ? beside_ : TextNeighbors{});
     } catch (const Error& error) {
-      fail("{}, {}: {}", where_, name, error.what());
+      fail("{}, {}: {}", where_, name_, error.what());
     }
     for (const int32_t token : tokens) {
-      require(!chat_.between_.contains(token),
+      const auto found = chat_.between_.find(token);
+      require(found == chat_.between_.end(),
               "{}, {}: the text contains {}, which tokenizer {} reads as the token between "
               "messages: remove it",
-              where_, name, tokenizer_.token_text(token), tokenizer_.kind());
+              where_, name_, found == chat_.between_.end() ? "" : found->second, tokenizer_.kind());
     }
     out_.tokens.insert(out_.tokens.end(), tokens.begin(), tokens.end());
-    out_.is_learned.resize(out_.tokens.size(), is_learned);
-    if (!tokens.empty()) beside_ = {.follows_text = true};
+    out_.is_learned.resize(out_.tokens.size(), is_learned_);
+    texts_ += tokens.size();
+    beside_ = {.follows_text = beside_.follows_text || !tokens.empty(),
+               .after_space = trimmed_right(text_).size() < text_.size(),
+               .before = tokens.empty() ? beside_.before : std::nullopt};
+    text_.clear();
   }
 
+ private:
   const ChatTemplate& chat_;
   const Tokenizer& tokenizer_;
   std::string_view where_;
   ChatTokens& out_;
-  std::string context_, name_;
+  std::string text_, name_;
   TextNeighbors beside_;  // of the next text
+  bool is_learned_ = false;
+  size_t texts_ = 0;  // the tokens of a reply that are not special
 };
 
 ChatTemplate ChatTemplate::without_roles(const Tokenizer& tokenizer) {
@@ -191,33 +215,52 @@ void ChatTemplate::set(const ChatForm& form) {
         continue;
       }
       pieces.push_back({"", longest->second});
-      between_.insert(longest->second);
+      between_[longest->second] = longest->first;
       at += longest->first.size();
     }
     return pieces;
   };
-  const auto split_all = [&](const ChatForm::Before& texts, Before& pieces) {
+  const auto set_turns = [&](const ChatForm::Turns& from, Turns& to) {
     for (size_t role = 0; role < kRoleNames.size(); ++role) {
-      if (texts[role]) pieces[role] = split(*texts[role]);
+      if (from[role]) to[role] = {split(from[role]->before), from[role]->trim};
     }
   };
-  split_all(form.at_start, at_start_);
-  for (size_t role = 0; role < kRoleNames.size(); ++role) split_all(form.after[role], after_[role]);
-  trims_ = form.trims;
-  reply_begin_ = form.reply_begin;
-  if (reply_begin_.starts_with(' ') && adds_space(*tokenizer_)) reply_begin_.erase(0, 1);
+  set_turns(form.at_start, at_start_);
+  for (size_t role = 0; role < kRoleNames.size(); ++role) set_turns(form.after[role], after_[role]);
+  earlier_ = {form.earlier, split(form.earlier.given), split(form.earlier.begin)};
+  last_ = {form.last, split(form.last.given), split(form.last.begin)};
+  prompt_end_ = split(form.prompt_end);
   if (form.reply_end.empty()) {
     reply_end_ = end_of_document(*tokenizer_);
-    between_.insert(reply_end_);
-    return;
+    between_[reply_end_] = tokenizer_->token_text(reply_end_);
+  } else {
+    const Pieces end = split(form.reply_end);
+    require(end.back().token.has_value() && (end.size() == 1 || (end.size() == 2 && !end[0].token)),
+            "the chat template {} ends a reply with {}, but it must be one special token of "
+            "tokenizer {}, perhaps after a text",
+            form.name, quote(form.reply_end), tokenizer_->kind());
+    reply_end_ = *end.back().token;
+    if (end.size() == 2) reply_tail_ = end[0].text;
   }
-  const Pieces end = split(form.reply_end);
-  require(end.back().token.has_value() && (end.size() == 1 || (end.size() == 2 && !end[0].token)),
-          "the chat template {} ends a reply with {}, but it must be one special token of "
-          "tokenizer {}, perhaps after a text",
-          form.name, quote(form.reply_end), tokenizer_->kind());
-  reply_end_ = *end.back().token;
-  if (end.size() == 2) reply_tail_ = end[0].text;
+  // Any reply may have these.
+  std::erase_if(between_, [](const auto& token) {
+    return token.second == "<think>" || token.second == kEndOfThought;
+  });
+}
+
+std::string_view ChatTemplate::reply_text(std::string_view written) const {
+  std::string begin;  // as it is decoded
+  for (const Piece& piece : last_.begin) {
+    begin += piece.token ? tokenizer_->decode({&*piece.token, 1}) : piece.text;
+  }
+  return written.starts_with(begin) ? written.substr(begin.size()) : written;
+}
+
+std::optional<std::string> ChatTemplate::token_named_in(std::string_view text) const {
+  for (const auto& [token, name] : between_) {
+    if (text.find(name) != text.npos) return name;
+  }
+  return std::nullopt;
 }
 
 std::string ChatTemplate::name_of(size_t message, Role role) const {
@@ -225,45 +268,67 @@ std::string ChatTemplate::name_of(size_t message, Role role) const {
   return role == Role::assistant ? "the completion" : "the prompt";
 }
 
-void ChatTemplate::begin(std::optional<Role> previous, Role role, const std::string& name,
-                         Writer& writer) const {
-  const Before& before = previous ? after_[index_of(*previous)] : at_start_;
-  const std::optional<Pieces>& pieces = before[index_of(role)];
-  if (!pieces) {
-    std::vector<std::string_view> allowed;
-    for (size_t i = 0; i < kRoleNames.size(); ++i) {
-      if (before[i]) allowed.push_back(kRoleNames[i]);
-    }
-    fail("{}: {} is of the {}, but {}, the chat template of the model allows {}", writer.where(),
-         name, kRoleNames[index_of(role)],
-         previous ? fmt::format("after one of the {}", kRoleNames[index_of(*previous)])
-                  : "as the first one",
-         allowed.empty() ? "none" : fmt::format("one of the {}", fmt::join(allowed, " or the ")));
+const ChatTemplate::Turn& ChatTemplate::turn(std::optional<Role> previous, Role role,
+                                             const std::string& name,
+                                             std::string_view where) const {
+  const Turns& turns = previous ? after_[index_of(*previous)] : at_start_;
+  if (turns[index_of(role)]) return *turns[index_of(role)];
+  std::vector<std::string_view> allowed;
+  for (size_t i = 0; i < kRoleNames.size(); ++i) {
+    if (turns[i]) allowed.push_back(kRoleNames[i]);
   }
-  for (const Piece& piece : *pieces) {
-    if (piece.token) {
-      writer.add_special(*piece.token, /*is_learned=*/false);
-    } else {
-      writer.add_context(piece.text, name);
-    }
-  }
+  fail("{}: {} is of the {}, but {}, the chat template of the model allows {}", where, name,
+       kRoleNames[index_of(role)],
+       previous ? fmt::format("after one of the {}", kRoleNames[index_of(*previous)])
+                : "as the first one",
+       allowed.empty() ? "none" : fmt::format("one of the {}", fmt::join(allowed, " or the ")));
 }
 
-std::optional<Role> ChatTemplate::write(std::span<const Message> messages, size_t given,
+void ChatTemplate::write_reply(std::string_view text, const Reply& style, const std::string& name,
+                               bool is_learned, Writer& writer) {
+  bool has_begin = true;
+  const size_t thought = text.rfind(kEndOfThought);
+  const Thoughts rule = thought == text.npos ? Thoughts::keep : style.how.thoughts;
+  require(rule != Thoughts::refuse,
+          "{}, {}: has {}, but the chat template of the model changes thoughts: leave them out",
+          writer.where(), name, kEndOfThought);
+  if (rule == Thoughts::own) {
+    require(has_plain_thought(text),
+            "{}, {}: has {}, but the chat template of the model writes thoughts as "
+            "<think>\\nTHOUGHT\\n</think>\\n\\nTEXT: write them like this",
+            writer.where(), name, kEndOfThought);
+    has_begin = false;
+  } else if (rule != Thoughts::keep) {
+    text.remove_prefix(thought + kEndOfThought.size());
+    if (rule == Thoughts::drop_lines) text = trimmed(text, {Strip::lines, Strip::none});
+    if (rule == Thoughts::drop_space) text = trimmed(text);
+  }
+  text = trimmed(text, style.how.trim);
+  if (has_begin || text.starts_with(style.how.given)) {
+    writer.add(style.given, name);
+    if (!has_begin) text.remove_prefix(style.how.given.size());
+  }
+  const bool has_token = has_begin && !style.begin.empty();
+  writer.begin_reply(is_learned, has_token ? style.begin.front().token : std::nullopt);
+  if (has_begin) writer.add(style.begin, name);
+  writer.add(text, name);
+}
+
+std::optional<Role> ChatTemplate::write(std::span<const Message> messages, size_t given, bool ends,
                                         Writer& writer) const {
   std::optional<Role> previous;
   for (size_t i = 0; i < messages.size(); ++i) {
-    const auto& [role, whole] = messages[i];
-    const std::string_view text = trims_[index_of(role)] ? trimmed(whole) : whole;
+    const auto& [role, text] = messages[i];
     const std::string name = name_of(i, role);
-    begin(previous, role, name, writer);
+    const Turn& begin = turn(previous, role, name, writer.where());
+    writer.add(begin.before, name);
     if (role == Role::assistant) {
-      const bool is_learned = i >= given;
-      writer.add_reply(reply_begin_ + std::string(text) + reply_tail_, name, is_learned,
-                       reply_end_);
-      writer.add_special(reply_end_, is_learned);
+      const Reply& style = ends && i + 1 == messages.size() ? last_ : earlier_;
+      write_reply(text, style, name, /*is_learned=*/i >= given, writer);
+      writer.add(reply_tail_, name);
+      writer.end_reply(name, reply_end_);
     } else {
-      writer.add_context(text, name);
+      writer.add(trimmed(text, begin.trim), name);
     }
     previous = role;
   }
@@ -275,7 +340,7 @@ void ChatTemplate::encode(std::span<const Message> messages, std::string_view wh
   require(!messages.empty() && messages.back().role == Role::assistant,
           "{}: the last message must be of the assistant", where);
   Writer writer(*this, where, out);
-  write(messages, given, writer);
+  write(messages, given, /*ends=*/true, writer);
 }
 
 std::vector<int32_t> ChatTemplate::prompt(std::span<const Message> messages,
@@ -292,7 +357,9 @@ ChatTokens ChatTemplate::continued_prompt(std::span<const Message> messages,
   ChatTokens out;
   Writer writer(*this, where, out);
   write_prompt(messages, writer);
-  writer.add_reply(continuation, "the continuation", /*is_learned=*/true, std::nullopt);
+  writer.begin_reply(/*is_learned=*/true);
+  writer.add(continuation, "the continuation");
+  writer.end_reply("the continuation", std::nullopt);
   return out;
 }
 
@@ -300,14 +367,15 @@ void ChatTemplate::write_prompt(std::span<const Message> messages, Writer& write
   constexpr Role kReplies = Role::assistant;
   const bool is_begun = !messages.empty() && messages.back().role == kReplies;
   const auto before = messages.first(messages.size() - (is_begun ? 1 : 0));
-  const std::optional<Role> last = write(before, before.size(), writer);
+  const std::optional<Role> last = write(before, before.size(), /*ends=*/false, writer);
   const std::string name = name_of(before.size(), kReplies);
-  begin(last, kReplies, name, writer);
-  writer.finish_context();
+  writer.add(turn(last, kReplies, name, writer.where()).before, name);
   if (is_begun) {
-    const std::string_view text = messages.back().text;
-    writer.add_reply(reply_begin_ + std::string(trims_[index_of(kReplies)] ? trimmed(text) : text),
-                     name, /*is_learned=*/false, std::nullopt);
+    write_reply(messages.back().text, last_, name, /*is_learned=*/false, writer);
+    writer.end_reply(name, std::nullopt);
+  } else {
+    writer.add(prompt_end_, name);
+    writer.finish();
   }
 }
 

@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,9 +39,10 @@ std::shared_ptr<const ChatForm> chosen_chat_form(ChatFormat choice,
                                                  const Tokenizer& tokenizer);
 
 /// Encodes conversations of a form. Text between special tokens is tokenized as a part of the
-/// conversation (Tokenizer::encode_part()). The text of a reply, which is what the assistant says,
-/// is a part of its own, so that no token has some of it and some of what precedes. Special tokens
-/// within a message are ordinary text; a tokenizer that reads them there all the same is an error.
+/// conversation (Tokenizer::encode_part()). A reply, which is what the assistant writes after a
+/// prompt, begins a part, so that no token has some of it and some of what precedes: a conversation
+/// has the tokens of its prompt, and those are the tokens of the whole text. Special tokens within
+/// a message are ordinary text; a tokenizer that reads them there all the same is an error.
 class ChatTemplate {
  public:
   /// Nothing surrounds a prompt, which the user says, and its completion, which the assistant says;
@@ -79,6 +79,12 @@ class ChatTemplate {
   ChatTokens continued_prompt(std::span<const Message> messages, std::string_view continuation,
                               std::string_view where) const;
 
+  /// A reply that a model wrote, without the text that the form begins replies with.
+  std::string_view reply_text(std::string_view written) const;
+
+  /// The first of the form's special tokens whose name is in a text, where it is ordinary text.
+  std::optional<std::string> token_named_in(std::string_view text) const;
+
  private:
   class Writer;
 
@@ -88,16 +94,28 @@ class ChatTemplate {
     std::optional<int32_t> token;
   };
   using Pieces = std::vector<Piece>;
-  using Before = std::array<std::optional<Pieces>, kRoleNames.size()>;
+  struct Turn {
+    Pieces before;
+    Trim trim;
+  };
+  using Turns = std::array<std::optional<Turn>, kRoleNames.size()>;
+  struct Reply {
+    ChatForm::Reply how;
+    Pieces given, begin;
+  };
 
   explicit ChatTemplate(const Tokenizer& tokenizer) : tokenizer_(&tokenizer) {}
 
   void set(const ChatForm& form);
-  /// Writes what precedes the text of a message.
-  void begin(std::optional<Role> previous, Role role, const std::string& name,
-             Writer& writer) const;
-  /// Returns the role of the last message.
-  std::optional<Role> write(std::span<const Message> messages, size_t given, Writer& writer) const;
+  /// Returns what a message begins with.
+  const Turn& turn(std::optional<Role> previous, Role role, const std::string& name,
+                   std::string_view where) const;
+  /// Writes a reply without its end.
+  static void write_reply(std::string_view text, const Reply& style, const std::string& name,
+                          bool is_learned, Writer& writer);
+  /// Writes messages; `ends`: whether the last one ends the conversation. Returns its role.
+  std::optional<Role> write(std::span<const Message> messages, size_t given, bool ends,
+                            Writer& writer) const;
 
   /// Writes what prompt() returns.
   void write_prompt(std::span<const Message> messages, Writer& writer) const;
@@ -107,12 +125,13 @@ class ChatTemplate {
 
   const Tokenizer* tokenizer_;
   std::shared_ptr<const ChatForm> form_;
-  Before at_start_;
-  std::array<Before, kRoleNames.size()> after_;  // by the role of the previous message
-  std::array<bool, kRoleNames.size()> trims_ = {};
-  std::string reply_begin_, reply_tail_;  // around the text of a reply
+  Turns at_start_;
+  std::array<Turns, kRoleNames.size()> after_;  // by the role of the previous message
+  Reply earlier_, last_;                        // as in ChatForm
+  Pieces prompt_end_;
+  std::string reply_tail_;  // before the end of a reply
   int32_t reply_end_ = 0;
-  std::set<int32_t> between_;  // all special tokens of the form
+  std::map<int32_t, std::string> between_;  // the special tokens that end or begin messages
 };
 
 }  // namespace tessera

@@ -22,6 +22,7 @@ SftExamples::SftExamples(const std::string& path, const ChatTemplate& chat,
   const auto encode = [&](const SftLine& read) {
     const std::string where = fmt::format("{}:{}", path, read.number);
     chat.encode(read.messages, where, example, read.given);
+    note_token_names(read.messages, chat, where);
     const int64_t before = size();
     add(example, where);
     if (size() > before) lines_.push_back(line);
@@ -33,6 +34,15 @@ SftExamples::SftExamples(const std::string& path, const ChatTemplate& chat,
           "{}: nothing of any completion is among the first {} tokens of its example, which fit "
           "into model.seq_length: train with a larger one",
           path_, options_.seq_length + 1);
+}
+
+void SftExamples::note_token_names(std::span<const Message> messages, const ChatTemplate& chat,
+                                   const std::string& where) {
+  for (size_t i = 0; first_token_name_.empty() && i < messages.size(); ++i) {
+    if (const auto name = chat.token_named_in(messages[i].text)) {
+      first_token_name_ = fmt::format("{}, message {}, contains {}", where, i + 1, *name);
+    }
+  }
 }
 
 void SftExamples::add(const ChatTokens& example, const std::string& where) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,9 @@ class SftExamples {
   int64_t num_truncated() const { return num_truncated_; }
   /// Of which nothing to learn was left.
   int64_t num_left_out() const { return num_left_out_; }
+  /// The first message with the name of a special token of the template, and that name; empty if
+  /// there is none.
+  const std::string& first_token_name() const { return first_token_name_; }
 
   /// The number of inputs of example `i`.
   int32_t length(int64_t i) const;
@@ -51,6 +55,8 @@ class SftExamples {
 
  private:
   void add(const ChatTokens& example, const std::string& where);
+  void note_token_names(std::span<const Message> messages, const ChatTemplate& chat,
+                        const std::string& where);
 
   std::string path_;
   SftOptions options_;
@@ -61,6 +67,7 @@ class SftExamples {
   int64_t num_targets_ = 0;
   int64_t num_truncated_ = 0;
   int64_t num_left_out_ = 0;
+  std::string first_token_name_;
 };
 
 /// Rows of whole examples, as many as fit, which do not see each other and have positions from 0,

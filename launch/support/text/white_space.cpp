@@ -15,17 +15,24 @@ constexpr std::array<std::string_view, 29> kWhiteSpace = {
 
 }  // namespace
 
-std::string_view trimmed(std::string_view text) {
-  const auto find = [](auto&& holds) { return std::ranges::find_if(kWhiteSpace, holds); };
+std::string_view trimmed_left(std::string_view text) {
   const auto begins = [&](std::string_view space) { return text.starts_with(space); };
-  const auto ends = [&](std::string_view space) { return text.ends_with(space); };
-  for (auto at = find(begins); at != kWhiteSpace.end(); at = find(begins)) {
+  for (const std::string_view* at = nullptr;
+       (at = std::ranges::find_if(kWhiteSpace, begins)) != kWhiteSpace.end();) {
     text.remove_prefix(at->size());
   }
-  for (auto at = find(ends); at != kWhiteSpace.end(); at = find(ends)) {
+  return text;
+}
+
+std::string_view trimmed_right(std::string_view text) {
+  const auto ends = [&](std::string_view space) { return text.ends_with(space); };
+  for (const std::string_view* at = nullptr;
+       (at = std::ranges::find_if(kWhiteSpace, ends)) != kWhiteSpace.end();) {
     text.remove_suffix(at->size());
   }
   return text;
 }
+
+std::string_view trimmed(std::string_view text) { return trimmed_right(trimmed_left(text)); }
 
 }  // namespace tessera

@@ -4,8 +4,10 @@
 
 namespace tessera {
 
-/// Returns the part of UTF-8 text without white space at its start and end, as str.strip() of
-/// Python does.
+/// Return the part of UTF-8 text without white space at its start, its end or both, as
+/// str.lstrip(), str.rstrip() and str.strip() of Python do.
+std::string_view trimmed_left(std::string_view text);
+std::string_view trimmed_right(std::string_view text);
 std::string_view trimmed(std::string_view text);
 
 }  // namespace tessera

@@ -169,18 +169,11 @@ std::vector<int32_t> SentencePieceTokenizer::encode(std::string_view text) const
 
 std::vector<int32_t> SentencePieceTokenizer::encode_with_special(std::string_view text) const {
   std::vector<int32_t> tokens;
-  std::unique_ptr<SentencePieceProcessor> without_prefix;
   bool after_special = false;
   const auto append_plain = [&](std::string_view plain) {
     const size_t space = std::min(plain.find_first_of(" \n\t\r"), plain.size());
-    const bool goes_on = after_special && space > 0 && model_.normalization.dummy_prefix;
-    if (goes_on && !model_.whitespace_as_suffix) {
-      if (!without_prefix) {
-        SentencePieceModel changed = model_;
-        changed.normalization.dummy_prefix = false;
-        without_prefix = load(changed, "the model without its dummy prefix");
-      }
-      append(*without_prefix, plain.substr(0, space), tokens);
+    if (after_special && space > 0 && has_prefix()) {
+      append(without_prefix(), plain.substr(0, space), tokens);
       plain.remove_prefix(space);
     }
     append_in_parts(*processor_, plain, model_.cuts, tokens);
@@ -205,6 +198,34 @@ std::vector<int32_t> SentencePieceTokenizer::encode_with_special(std::string_vie
   }
   append_plain(text.substr(plain_begin));
   return tokens;
+}
+
+std::vector<int32_t> SentencePieceTokenizer::encode_part(std::string_view text,
+                                                         const TextNeighbors& neighbors) const {
+  if (!has_prefix() || !(neighbors.follows_text || neighbors.before)) return encode(text);
+  std::vector<int32_t> tokens;
+  if (!model_.normalization.remove_extra_whitespaces) {
+    append(without_prefix(), text, tokens);
+    return tokens;
+  }
+  const size_t space = std::min(text.find_first_of(" \n\t\r"), text.size());
+  if (neighbors.before || neighbors.after_space || space == 0) return encode(text);
+  append(without_prefix(), text.substr(0, space), tokens);
+  append_in_parts(*processor_, text.substr(space), model_.cuts, tokens);
+  return tokens;
+}
+
+bool SentencePieceTokenizer::has_prefix() const {
+  return model_.normalization.dummy_prefix && !model_.whitespace_as_suffix;
+}
+
+const SentencePieceTokenizer::Processor& SentencePieceTokenizer::without_prefix() const {
+  std::call_once(is_loaded_, [&] {
+    SentencePieceModel changed = model_;
+    changed.normalization.dummy_prefix = false;
+    without_prefix_ = load(changed, "the model without its dummy prefix");
+  });
+  return *without_prefix_;
 }
 
 size_t SentencePieceTokenizer::last_cut(std::string_view text) const {

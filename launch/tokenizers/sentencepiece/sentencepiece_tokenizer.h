@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +40,10 @@ class SentencePieceTokenizer final : public Tokenizer {
   /// Also recognizes control pieces, the unknown piece and the mask. Drops a space before such a
   /// piece; text right after it continues its word, as if the piece replaced a word.
   std::vector<int32_t> encode_with_special(std::string_view text) const override;
+  /// As the tokenizers of transformers: a part within a text gets no ▁ in front, unless the model
+  /// leaves out extra spaces and the part begins a word or follows a special piece.
+  std::vector<int32_t> encode_part(std::string_view text,
+                                   const TextNeighbors& neighbors) const override;
   size_t last_cut(std::string_view text) const override;
   size_t forced_cut(std::string_view text) const override;
   int64_t count_invalid(std::string_view text) const override;
@@ -61,10 +66,16 @@ class SentencePieceTokenizer final : public Tokenizer {
   using Processor = sentencepiece::SentencePieceProcessor;
 
   void find_special();
+  /// Whether the model puts a ▁ in front of a text.
+  bool has_prefix() const;
+  /// The model without that.
+  const Processor& without_prefix() const;
 
   SentencePieceModel model_;
   std::string bytes_;  ///< the file
   std::unique_ptr<const Processor> processor_;
+  mutable std::once_flag is_loaded_;
+  mutable std::unique_ptr<const Processor> without_prefix_;
   std::optional<int32_t> end_;
   SpecialTokens special_;
   std::vector<std::pair<std::string, int32_t>> written_;  ///< pieces found by encode_with_special()

@@ -64,6 +64,23 @@ Sample sample_of(const SftExamples& examples, int64_t i = 0) {
   return sample;
 }
 
+TEST_F(SftFiles, FindsTokensOfTheTemplateInMessages) {
+  const BpeTokenizer tokenizer = small_bpe_tokenizer({}, {"<|im_start|>", "<|im_end|>"});
+  const auto found = [&](const std::string& text) {
+    const std::string path = write("m.jsonl", text);
+    return SftExamples(path, chat_of(ChatFormat::automatic, tokenizer), {.seq_length = 1000})
+        .first_token_name();
+  };
+  const std::string line = R"({"messages": [{"role": "user", "content": "a"}, )"
+                           R"({"role": "assistant", "content": "b"}]})"
+                           "\n";
+  std::string quoted = line;
+  quoted.replace(quoted.find("\"b\""), 3, "\"b<|im_end|>\"");
+  EXPECT_EQ(found(line), "");
+  EXPECT_THAT(found(line + quoted + quoted),
+              HasSubstr("m.jsonl:2, message 2, contains <|im_end|>"));
+}
+
 TEST_F(SftFiles, LearnsTheCompletionAndItsEnd) {
   const SftExamples examples = read("p.jsonl", R"({"prompt": "1+2=", "completion": "3!"})"
                                                "\n"

@@ -9,7 +9,6 @@
 #include "launch/data/datasets/chat_template.h"
 #include "launch/huggingface/import/chat/derive_chat_form.h"
 #include "launch/huggingface/import/chat/import_chat.h"
-#include "launch/huggingface/import/chat/jinja_renderer.h"
 #include "tests/launch/huggingface/fixture.h"
 #include "tests/launch/tokenizers/bpe_fixture.h"
 
@@ -60,32 +59,49 @@ constexpr const char* kGemma =
     "'</turn>\n' }}{%- endfor -%}"
     "{%- if add_generation_prompt -%}{{ '<turn>model\n' }}{%- endif -%}";
 
-// Only the last reply has a place for thoughts, as in models that reason.
-constexpr const char* kThoughtful =
-    "{% for message in messages %}{{ '<|' + message['role'] + '|>' }}"
-    "{% if loop.last and message['role'] == 'assistant' %}{{ '<think></think>' }}{% endif %}"
-    "{{ message['content'] + eos_token }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}";
+// As in Qwen3: the last reply has a thought, and earlier ones lose theirs.
+constexpr const char* kQwen3 =
+    "{%- for m in messages %}{%- set text = m.content %}{%- set thought = '' %}"
+    "{%- if m.role == 'assistant' and '</think>' in text %}"
+    "{%- set thought = text.split('</think>')[0].rstrip('\n').split('<think>')[-1].lstrip('\n') %}"
+    "{%- set text = text.split('</think>')[-1].lstrip('\n') %}{%- endif %}"
+    "{{- '<|eot|>' + m.role + '\n' }}{%- if m.role == 'assistant' and loop.last %}"
+    "{{- '<think>\n' + thought.strip('\n') + '\n</think>\n\n' + text.lstrip('\n') }}"
+    "{%- else %}{{- text }}{%- endif %}{{- '</s>' }}{%- endfor %}"
+    "{%- if add_generation_prompt %}{{- '<|eot|>assistant\n' }}{%- endif %}";
+
+// As in Llama 2: the system's text begins the first message, whose white space goes as a whole.
+constexpr const char* kLlama2 =
+    "{% if messages[0].role == 'system' %}{% set rest = messages[1:] %}{% else %}"
+    "{% set rest = messages %}{% endif %}{% for m in rest %}"
+    "{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('no') }}{% endif %}"
+    "{% set text = m.content %}{% if loop.first and messages[0].role == 'system' %}"
+    "{% set text = '<<SYS>>\n' + messages[0].content + '\n<</SYS>>\n\n' + text %}{% endif %}"
+    "{% if m.role == 'user' %}{{ bos_token + '[INST] ' + text.strip() + ' [/INST]' }}"
+    "{% else %}{{ ' ' + text.strip() + ' ' + eos_token }}{% endif %}{% endfor %}";
+
+// Special tokens begin each reply, and a prompt has one of its own.
+constexpr const char* kChannels =
+    "{% for m in messages %}{% if m.role == 'assistant' %}"
+    "{{ '<turn><|header|>final<|eot|>' + m.content + '</turn>' }}{% else %}"
+    "{{ '<turn>' + m.role + ':' + m.content + '</turn>' }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<turn>' }}{% endif %}";
+constexpr const char* kForced =
+    "{% for m in messages %}{{ m.role + ':' + m.content + eos_token }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ 'assistant:<|header|>' }}{% endif %}";
 
 const std::map<std::string, std::string> kTokens = {{"bos_token", "<s>"}, {"eos_token", "</s>"}};
 const std::vector<std::string> kNames = {"<s>",         "</s>",   "<|eot|>", "<|header|>",
                                          "<|/header|>", "<turn>", "</turn>"};
 
 bool has_jinja() {
-  try {
-    render_chats("", {}, {});
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
+  return std::system("python3 -c 'import jinja2' 2>/dev/null") == 0;  // NOLINT(cert-env33-c)
 }
 
 ChatForm form_of(const std::string& jinja, std::vector<std::string>& notes) {
-  return derive_chat_form(
-      [&](const std::vector<ChatProbe>& probes) {
-        return render_chats(jinja, kTokens, probes).chats;
-      },
-      kNames, notes);
+  DerivedChat derived = derive_chat_form(jinja, kTokens, kNames);
+  notes = derived.notes;
+  return derived.form;
 }
 
 ChatForm form_of(const std::string& jinja) {
@@ -95,48 +111,76 @@ ChatForm form_of(const std::string& jinja) {
   return form;
 }
 
+/// What precedes a message of `role`, after one of `previous` or at the start.
+std::optional<std::string> before(const ChatForm::Turns& turns, size_t role) {
+  return turns[role] ? std::optional(turns[role]->before) : std::nullopt;
+}
+
+constexpr Trim kTrimmed = {Strip::space, Strip::space};
+
 TEST(ChatForm, DescribesTheTemplatesOfPublishedModels) {
   if (!has_jinja()) GTEST_SKIP() << "python3 has no jinja2";
   const ChatForm llama = form_of(kLlama);
-  EXPECT_EQ(llama.at_start[kSystem], "<s><|header|>system<|/header|>\n\n");
-  EXPECT_EQ(llama.after[kUser][kAssistant], "<|eot|><|header|>assistant<|/header|>\n\n");
-  EXPECT_EQ(llama.after[kAssistant][kUser], "<|header|>user<|/header|>\n\n");
-  EXPECT_EQ(llama.after[kUser][kUser], "<|eot|><|header|>user<|/header|>\n\n") << "any order";
+  EXPECT_EQ(before(llama.at_start, kSystem), "<s><|header|>system<|/header|>\n\n");
+  EXPECT_EQ(before(llama.after[kUser], kAssistant), "<|eot|><|header|>assistant<|/header|>\n\n");
+  EXPECT_EQ(before(llama.after[kAssistant], kUser), "<|header|>user<|/header|>\n\n");
+  EXPECT_EQ(before(llama.after[kUser], kUser), "<|eot|><|header|>user<|/header|>\n\n")
+      << "any order";
   EXPECT_EQ(llama.reply_end, "<|eot|>");
-  EXPECT_EQ(llama.trims, (std::array{true, true, true}));
+  EXPECT_EQ(llama.at_start[kSystem]->trim, kTrimmed);
+  EXPECT_EQ(llama.after[kSystem][kUser]->trim, kTrimmed);
+  EXPECT_EQ(llama.earlier.trim, kTrimmed);
+  EXPECT_EQ(llama.last, llama.earlier);
   EXPECT_EQ(llama.tokens,
             (std::vector<std::string>{"<s>", "<|/header|>", "<|eot|>", "<|header|>"}));
 
   const ChatForm zephyr = form_of(kZephyr);
-  EXPECT_EQ(zephyr.at_start[kUser], "<|user|>\n");
-  EXPECT_EQ(zephyr.after[kSystem][kUser], "</s>\n<|user|>\n");
-  EXPECT_EQ(zephyr.after[kUser][kAssistant], "</s>\n<|assistant|>\n");
-  EXPECT_EQ(zephyr.after[kAssistant][kUser], "\n<|user|>\n");
+  EXPECT_EQ(before(zephyr.at_start, kUser), "<|user|>\n");
+  EXPECT_EQ(before(zephyr.after[kSystem], kUser), "</s>\n<|user|>\n");
+  EXPECT_EQ(before(zephyr.after[kUser], kAssistant), "</s>\n<|assistant|>\n");
+  EXPECT_EQ(before(zephyr.after[kAssistant], kUser), "\n<|user|>\n");
   EXPECT_EQ(zephyr.reply_end, "</s>");
-  EXPECT_EQ(zephyr.trims, (std::array{false, false, false}));
+  EXPECT_EQ(zephyr.at_start[kUser]->trim, Trim());
+  EXPECT_EQ(zephyr.last, ChatForm::Reply());
 
   const ChatForm mistral = form_of(kMistral);
-  EXPECT_EQ(mistral.at_start[kUser], "<s>[INST] ");
-  EXPECT_EQ(mistral.at_start[kSystem], std::nullopt);
-  EXPECT_EQ(mistral.after[kUser][kAssistant], " [/INST]");
-  EXPECT_EQ(mistral.after[kUser][kUser], std::nullopt);
-  EXPECT_EQ(mistral.reply_begin, " ") << "which add_generation_prompt leaves to the model";
-  EXPECT_EQ(mistral.after[kAssistant][kUser], "[INST] ");
+  EXPECT_EQ(before(mistral.at_start, kUser), "<s>[INST] ");
+  EXPECT_EQ(before(mistral.at_start, kSystem), std::nullopt);
+  EXPECT_EQ(before(mistral.after[kUser], kAssistant), " [/INST]");
+  EXPECT_EQ(before(mistral.after[kUser], kUser), std::nullopt);
+  EXPECT_EQ(mistral.last.begin, " ") << "which add_generation_prompt leaves to the model";
+  EXPECT_EQ(before(mistral.after[kAssistant], kUser), "[INST] ");
 
   const ChatForm gemma = form_of(kGemma);
-  EXPECT_EQ(gemma.at_start[kUser], "<s><turn>user\n");
-  EXPECT_EQ(gemma.at_start[kSystem], "<s><turn>user\n");
-  EXPECT_EQ(gemma.after[kSystem][kUser], "\n\n");
-  EXPECT_EQ(gemma.after[kAssistant][kUser], "\n<turn>user\n");
-  EXPECT_EQ(gemma.trims, (std::array{false, true, true}));
+  EXPECT_EQ(before(gemma.at_start, kUser), "<s><turn>user\n");
+  EXPECT_EQ(before(gemma.at_start, kSystem), "<s><turn>user\n");
+  EXPECT_EQ(before(gemma.after[kSystem], kUser), "\n\n");
+  EXPECT_EQ(before(gemma.after[kAssistant], kUser), "\n<turn>user\n");
+  EXPECT_EQ(gemma.at_start[kSystem]->trim, Trim());
+  EXPECT_EQ(gemma.after[kSystem][kUser]->trim, kTrimmed);
+
+  const ChatForm qwen3 = form_of(kQwen3);
+  EXPECT_EQ(qwen3.earlier, (ChatForm::Reply{.thoughts = Thoughts::drop_lines}));
+  EXPECT_EQ(
+      qwen3.last,
+      (ChatForm::Reply{"", "<think>\n\n</think>\n\n", {Strip::lines, Strip::none}, Thoughts::own}));
+
+  const ChatForm llama2 = form_of(kLlama2);
+  EXPECT_EQ(before(llama2.at_start, kSystem), "<s>[INST] <<SYS>>\n");
+  EXPECT_EQ(before(llama2.after[kSystem], kUser), "\n<</SYS>>\n\n");
+  EXPECT_EQ(llama2.at_start[kUser]->trim, kTrimmed);
+  EXPECT_EQ(llama2.after[kSystem][kUser]->trim, (Trim{Strip::none, Strip::space}));
+  EXPECT_EQ(llama2.last, (ChatForm::Reply{"", " ", kTrimmed}));
+  EXPECT_EQ(llama2.reply_end, " </s>");
+
+  const ChatForm channels = form_of(kChannels);
+  EXPECT_EQ(before(channels.after[kUser], kAssistant), "</turn><turn>");
+  EXPECT_EQ(channels.last.begin, "<|header|>final<|eot|>");
+  EXPECT_EQ(channels.earlier, channels.last);
 
   for (const ChatForm* own : {&chatml_form(), &plain_form()}) {
-    std::vector<std::string> notes;
-    ChatForm derived = derive_chat_form(
-        [&](const std::vector<ChatProbe>& probes) {
-          return render_chats(own->jinja, kTokens, probes).chats;
-        },
-        {"<|im_start|>", "<|im_end|>", "</s>"}, notes);
+    const auto [derived, checks, notes] =
+        derive_chat_form(own->jinja, kTokens, {"<|im_start|>", "<|im_end|>", "</s>"});
     EXPECT_THAT(notes, testing::IsEmpty());
     EXPECT_EQ(derived.at_start, own->at_start) << own->name;
     EXPECT_EQ(derived.after, own->after) << own->name;
@@ -148,14 +192,15 @@ TEST(ChatForm, DescribesTheTemplatesOfPublishedModels) {
 TEST(ChatForm, SaysWhatTemplatesHaveNoForm) {
   if (!has_jinja()) GTEST_SKIP() << "python3 has no jinja2";
   const std::pair<std::string, const char*> kBad[] = {
-      {kThoughtful, "depends on its place in the conversation"},
+      {"{% for m in messages %}{{ loop.index ~ m['content'] + eos_token }}{% endfor %}",
+       "depends on its place in the conversation"},
       {"{% for m in messages %}{{ m['role'] + ':' + m['content'] + '\n' }}{% endfor %}"
        "{% if add_generation_prompt %}reply:{% endif %}",
        "not what precedes other replies"},
       {"{% for m in messages %}{{ m['content'] + '\n' }}{% endfor %}", "no special token"},
       {"{% for m in messages %}{{ m['content'] | upper + eos_token }}{% endfor %}",
        "each message once, unchanged"},
-      {"{% for m in messages %}{{ m['content'].lstrip() + eos_token }}{% endfor %}",
+      {"{% for m in messages %}{{ m['content'] | replace('\n', ' ') + eos_token }}{% endfor %}",
        "changes the white space"},
       {"{{ raise_exception('never') }}", "it fails for messages of the user and replies: never"},
       {"{{ open('/etc/passwd') }}", "'open' is undefined"},
@@ -165,7 +210,6 @@ TEST(ChatForm, SaysWhatTemplatesHaveNoForm) {
     SCOPED_TRACE(jinja);
     expect_error([&] { form_of(jinja); }, {fact});
   }
-  EXPECT_TRUE(render_chats("{{ strftime_now('%Y') }}", {}, {{}}).has_date);
 }
 
 TEST(ChatForm, PlacesSpecialTokensAndReplies) {
@@ -176,12 +220,12 @@ TEST(ChatForm, PlacesSpecialTokensAndReplies) {
   ASSERT_EQ(start.size() + end.size(), 2u);
   auto form = std::make_shared<ChatForm>();
   form->name = "imported";
-  form->at_start[kUser] = "<s>[INST] ";
-  form->after[kUser][kAssistant] = " [/INST]";
-  form->after[kAssistant][kUser] = "<s>[INST] ";
-  form->reply_begin = " ";
+  form->at_start[kUser] = {"<s>[INST] "};
+  form->after[kUser][kAssistant] = {" [/INST]"};
+  form->after[kAssistant][kUser] = {"<s>[INST] "};
+  form->earlier.begin = form->last.begin = " ";
   form->reply_end = " </s>";
-  form->trims[kUser] = true;
+  form->at_start[kUser]->trim = kTrimmed;
   form->tokens = {"<s>", "</s>"};
   const ChatTemplate chat(form, tokenizer);
   EXPECT_EQ(chat.reply_end(), end[0]);
@@ -211,20 +255,24 @@ TEST(ChatForm, PlacesSpecialTokensAndReplies) {
   EXPECT_EQ(chosen_chat_form(ChatFormat::plain, form, tokenizer)->name, "plain");
 }
 
-// As in DeepSeek's models that reason.
-TEST(ChatForm, NotesTemplatesThatChangeThoughts) {
+TEST(ChatForm, NotesWhatTemplatesDoToReplies) {
   if (!has_jinja()) GTEST_SKIP() << "python3 has no jinja2";
   std::vector<std::string> notes;
-  const ChatForm form = form_of(
+  const ChatForm dropped = form_of(  // as in DeepSeek's models that reason
       "{% for m in messages %}{% set text = m['content'] %}"
       "{% if m['role'] == 'assistant' and '</think>' in text %}"
       "{% set text = text.split('</think>')[-1] %}{% endif %}"
       "{{ m['role'] + ':' + text + eos_token }}{% endfor %}"
       "{% if add_generation_prompt %}{{ 'assistant:' }}{% endif %}",
       notes);
-  EXPECT_EQ(form.after[kUser][kAssistant], "</s>assistant:");
+  EXPECT_EQ(before(dropped.after[kUser], kAssistant), "</s>assistant:");
+  EXPECT_EQ(dropped.last.thoughts, Thoughts::drop);
   ASSERT_EQ(notes.size(), 1u);
-  EXPECT_THAT(notes[0], HasSubstr("changes messages with thoughts, <think>...</think>"));
+  EXPECT_THAT(notes[0], HasSubstr("leaves thoughts out of all replies"));
+  const ChatForm forced = form_of(kForced, notes);
+  EXPECT_EQ(forced.prompt_end, "<|header|>");
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_THAT(notes[0], HasSubstr("ends prompts with \"<|header|>\""));
 }
 
 /// BPE of characters with a token for "▁", special tokens, and no merges.
@@ -240,22 +288,27 @@ BpeDescription characters_bpe() {
 /// What precedes replies ends with white space, special tokens, or text.
 std::vector<ChatForm> forms_of_published_models() {
   ChatForm zephyr{"zephyr"};
-  zephyr.at_start[kUser] = "<|user|>\n";
-  zephyr.after[kUser][kAssistant] = "</s>\n<|bot|>\n";
-  zephyr.after[kAssistant][kUser] = "\n<|user|>\n";
+  zephyr.at_start[kUser] = {"<|user|>\n"};
+  zephyr.after[kUser][kAssistant] = {"</s>\n<|bot|>\n"};
+  zephyr.after[kAssistant][kUser] = {"\n<|user|>\n"};
   zephyr.reply_end = "</s>";
   ChatForm mistral{"mistral"};
-  mistral.at_start[kUser] = "<|user|> ";
-  mistral.after[kUser][kAssistant] = " <|bot|>";
-  mistral.after[kAssistant][kUser] = "<|user|> ";
-  mistral.reply_begin = " ";
+  mistral.at_start[kUser] = {"<|user|> "};
+  mistral.after[kUser][kAssistant] = {" <|bot|>"};
+  mistral.after[kAssistant][kUser] = {"<|user|> "};
+  mistral.earlier.begin = mistral.last.begin = " ";
   mistral.reply_end = " </s>";
   ChatForm llama = mistral;
   llama.name = "llama";
-  llama.after[kUser][kAssistant] = " [/INST]";
+  llama.after[kUser][kAssistant] = {" [/INST]"};
+  ChatForm channels = zephyr;
+  channels.name = "channels";
+  channels.after[kUser][kAssistant] = {"</s>\n"};
+  channels.earlier.begin = "<|bot|> <|user|>";
+  channels.last.begin = "<|bot|>say\n";
   ChatForm plain = plain_form();
   plain.reply_end = "</s>";
-  return {zephyr, mistral, llama, plain};
+  return {zephyr, mistral, llama, channels, plain};
 }
 
 // Special tokens are recognized, and the same text is encoded as a whole.
@@ -305,10 +358,11 @@ TEST(ChatForm, HasTheTokensOfTheWholeText) {
         std::string text;
         for (size_t i = 0; i < messages.size(); ++i) {
           const bool is_reply = messages[i].role == Role::assistant;
-          text += *(i == 0     ? form.at_start[kUser]
-                    : is_reply ? form.after[kUser][kAssistant]
-                               : form.after[kAssistant][kUser]);
-          if (is_reply) text += form.reply_begin;
+          text += (i == 0     ? form.at_start[kUser]
+                   : is_reply ? form.after[kUser][kAssistant]
+                              : form.after[kAssistant][kUser])
+                      ->before;
+          if (is_reply) text += (i + 1 == messages.size() ? form.last : form.earlier).begin;
           text += messages[i].text;
           if (is_reply) text += form.reply_end;
         }
@@ -317,9 +371,10 @@ TEST(ChatForm, HasTheTokensOfTheWholeText) {
         chat.encode(messages, "here", out);
         EXPECT_EQ(out.tokens, tokenizer.encode_with_special(text));
 
+        if (form.name == "channels") continue;  // special tokens of a continuation are text
         text.resize(text.size() - form.reply_end.size());  // without the end of the last reply
         const ChatTokens continued = chat.continued_prompt(
-            std::span(messages).first(messages.size() - 1), form.reply_begin + texts[5], "here");
+            std::span(messages).first(messages.size() - 1), form.last.begin + texts[5], "here");
         EXPECT_EQ(continued.tokens, tokenizer.encode_with_special(text));
         const auto own = std::ranges::count(continued.is_learned, true);
         EXPECT_GT(own, 0);
@@ -328,6 +383,46 @@ TEST(ChatForm, HasTheTokensOfTheWholeText) {
       }
     }
   }
+}
+
+TEST(ChatForm, LearnsTheSpecialTokensThatBeginReplies) {
+  const BpeTokenizer tokenizer{BpeVocabulary(characters_bpe())};
+  ChatForm form{"imported"};
+  form.at_start[kUser] = {"<|user|>"};
+  form.after[kUser][kAssistant] = {"A"};
+  form.after[kAssistant][kUser] = {"<|user|>"};
+  form.earlier.begin = "<|bot|>";
+  form.last = {"<|user|>", "<|bot|>\n<|bot|>", {Strip::lines, Strip::none}, Thoughts::own};
+  form.prompt_end = "<|user|>";
+  form.reply_end = "</s>";
+  form.earlier.thoughts = Thoughts::drop;
+  const ChatTemplate chat(std::make_shared<const ChatForm>(form), tokenizer);
+  const Message messages[] = {{Role::user, "W"},
+                              {Role::assistant, "T</think>H"},
+                              {Role::user, "W"},
+                              {Role::assistant, "\nI"}};
+  ChatTokens out;
+  chat.encode(messages, "here", out);
+  EXPECT_EQ(out.tokens,
+            (Ids{258, 'W', 'A', 259, 'H', 257, 258, 'W', 'A', 258, 259, '\n', 259, 'I', 257}));
+  const std::vector<bool> learned = {false, false, false, true, true, true, false, false,
+                                     false, false, true,  true, true, true, true};
+  EXPECT_EQ(out.is_learned, learned);
+  EXPECT_EQ(chat.prompt({messages, 3}, "here"),
+            (Ids{258, 'W', 'A', 259, 'H', 257, 258, 'W', 'A', 258}));
+  EXPECT_EQ(chat.token_named_in("a <|user|> b"), "<|user|>");
+  EXPECT_EQ(chat.token_named_in("a <think> b"), std::nullopt);
+
+  const std::string thought = "<think>\nT\n</think>\n\nI";
+  const Message thinks[] = {{Role::user, "W"}, {Role::assistant, thought}};
+  chat.encode(thinks, "here", out);
+  Ids expected = {258, 'W', 'A'};
+  for (const char c : thought) expected.push_back(c);
+  expected.push_back(257);
+  EXPECT_EQ(out.tokens, expected) << "instead of what begins other replies";
+  const Message odd[] = {{Role::user, "W"}, {Role::assistant, "T</think>I"}};
+  expect_error([&] { chat.encode(odd, "x.jsonl:3", out); },
+               {"x.jsonl:3, message 2: has </think>", "<think>\\nTHOUGHT\\n</think>\\n\\nTEXT"});
 }
 
 // As in Phi-3: the line end behind the token is part of it.
@@ -392,7 +487,7 @@ TEST_F(ImportedChat, IsTheTemplateOfItsModel) {
     const auto form = checkpoint_chat(Checkpoint::open(report.checkpoint));
     ASSERT_NE(form, nullptr);
     EXPECT_EQ(form->problem, "");
-    EXPECT_EQ(form->at_start[kUser], "<|start|>user: ");
+    EXPECT_EQ(before(form->at_start, kUser), "<|start|>user: ");
     EXPECT_EQ(form->reply_end, "<|endoftext|>");
     const Json again = exported(report, std::string(name) + "_again");
     EXPECT_EQ(again.at("chat_template"),

@@ -95,8 +95,8 @@ TEST_F(Samples, AreWrittenInBf16) {
 TEST_F(Samples, ReplyToMessages) {
   RunConfig run = config(SmallKind::gpt);
   ChatForm form{"imported"};
-  form.at_start[index_of(Role::user)] = "w9 ";
-  form.after[index_of(Role::user)][index_of(Role::assistant)] = " w12";
+  form.at_start[index_of(Role::user)] = {"w9 "};
+  form.after[index_of(Role::user)][index_of(Role::assistant)] = {" w12"};
   form.reply_end = "[SEP]";
   const auto samples = [&](const std::shared_ptr<const ChatForm>& chat) {
     std::vector<ModelSample> found;

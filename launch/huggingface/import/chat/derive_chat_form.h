@@ -1,6 +1,6 @@
 #pragma once
 
-#include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,30 +9,30 @@
 
 namespace tessera {
 
-/// A conversation to render.
-struct ChatProbe {
-  std::vector<std::pair<Role, std::string>> messages;
-  bool add_generation_prompt = false;
-};
-
-/// What a template makes of it, or why it makes nothing.
+/// A conversation and what a template writes of it.
 struct RenderedChat {
+  std::vector<std::pair<Role, std::string>> messages;
+  bool is_prompt = false;  ///< whether a reply is to follow
   std::string text;
-  std::string error;
 };
 
-/// Renders conversations, each into the element with its index.
-using RenderChats = std::function<std::vector<RenderedChat>(const std::vector<ChatProbe>&)>;
+struct DerivedChat {
+  ChatForm form;
+  std::vector<RenderedChat> checks;  ///< conversations that the form allows
+  std::vector<std::string> notes;    ///< what the form does not say of the template
+};
 
-/// Finds the form of a chat template, named "imported", from what it makes of conversations, and
-/// compares both on further ones. `token_names` are those of the tokenizer's special tokens. Roles
-/// stand where the template allows them and writes the same wherever they do: a template that puts
-/// a system message elsewhere than first has no system messages. Throws, saying why, if what
-/// surrounds a message of the user or a reply depends on anything but the message before it, if a
-/// reply does not end with a special token, or if texts are changed other than by leaving out the
-/// white space around them. `notes` get what the form leaves out: a template that rewrites
-/// thoughts, <think>...</think>, as many leave them out of replies. Calls `render` once.
-ChatForm derive_chat_form(const RenderChats& render, const std::vector<std::string>& token_names,
-                          std::vector<std::string>& notes);
+/// Finds the form of a Jinja template, named "imported", from what it makes of conversations, and
+/// compares both on further ones (derive_chat_form.py), by jinja2 of python3 in its sandbox, in a
+/// process that can open no files. `tokens` are the template's variables, such as "bos_token", and
+/// `names` those of the tokenizer's special tokens. Roles stand where the template allows them and
+/// writes the same wherever they do: a template that puts a system message elsewhere than first has
+/// no system messages. Throws, saying why, if python3 or jinja2 is missing, if what surrounds a
+/// message of the user or a reply depends on anything but the message before it and whether it is
+/// the last, if a reply does not end with a special token, or if texts are changed other than by
+/// leaving out the white space around them, and thoughts.
+DerivedChat derive_chat_form(const std::string& jinja,
+                             const std::map<std::string, std::string>& tokens,
+                             const std::vector<std::string>& names);
 
 }  // namespace tessera

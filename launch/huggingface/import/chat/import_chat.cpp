@@ -1,13 +1,15 @@
 #include "launch/huggingface/import/chat/import_chat.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "core/error.h"
 #include "launch/data/datasets/chat_template.h"
-#include "launch/huggingface/import/chat/jinja_renderer.h"
+#include "launch/huggingface/import/chat/derive_chat_form.h"
 #include "launch/huggingface/tokenizer_files.h"
 #include "launch/support/files/small_file.h"
 #include "launch/support/text/json.h"
+#include "launch/support/text/white_space.h"
 
 namespace tessera {
 
@@ -66,6 +68,53 @@ std::optional<ChatForm> own_form(const std::string& jinja,
   return is_end ? std::optional(plain_form()) : std::nullopt;
 }
 
+/// Whether a token of the reply to a prompt takes in some of the prompt if both are one text.
+bool joins_reply(const DerivedChat& derived, const Tokenizer& tokenizer) {
+  std::vector<int32_t> prompt, reply;
+  for (const RenderedChat& check : derived.checks) {
+    if (check.messages.size() == 1 && check.messages[0].first == Role::user) {
+      prompt = tokenizer.encode_with_special(check.text);
+    } else if (check.messages.size() == 2 && check.messages[0].first == Role::user) {
+      reply = tokenizer.encode_with_special(check.text);
+    }
+  }
+  return reply.size() < prompt.size() || !std::equal(prompt.begin(), prompt.end(), reply.begin());
+}
+
+/// Throws unless conversations have the tokens of what the template writes of them. Where a reply
+/// begins, there may be a boundary of tokens that the text does not have.
+void check_tokens(const DerivedChat& derived, const ChatTemplate& chat, const Tokenizer& tokenizer,
+                  std::vector<std::string>& notes) {
+  if (tokenizer.kind() == "sentencepiece") return;  // does not read special tokens in a text
+  const bool joins = joins_reply(derived, tokenizer);
+  if (joins) {
+    notes.emplace_back(
+        "the chat template writes text before a reply that a token of the reply may take in: "
+        "prompts have the tokens of transformers, and a reply begins with a token of its own");
+  }
+  for (const RenderedChat& check : derived.checks) {
+    std::vector<Message> messages;
+    bool has_boundary = false;
+    for (const auto& [role, text] : check.messages) {
+      messages.push_back({role, text});
+      const bool has_space = trimmed_left(text).size() < text.size();
+      has_boundary |= role == Role::assistant && (joins || has_space);
+    }
+    if (has_boundary) continue;
+    ChatTokens own;
+    if (check.is_prompt) {
+      own.tokens = chat.prompt(messages, "a conversation");
+    } else {
+      chat.encode(messages, "a conversation", own);
+    }
+    const std::vector<int32_t> theirs = tokenizer.encode_with_special(check.text);
+    const bool has_end =
+        check.is_prompt ? own.tokens.size() == theirs.size() : own.tokens.size() <= theirs.size();
+    require(has_end && std::equal(own.tokens.begin(), own.tokens.end(), theirs.begin()),
+            "its tokens depend on the text around them, as in {}", quote(check.text));
+  }
+}
+
 }  // namespace
 
 std::optional<ChatForm> import_chat_form(const fs::path& folder, const Tokenizer& tokenizer,
@@ -84,26 +133,21 @@ std::optional<ChatForm> import_chat_form(const fs::path& folder, const Tokenizer
   std::vector<std::string> names;
   for (const auto& [name, id] : ids) names.push_back(name);
   ChatForm form{"imported"};
-  bool has_date = false;
   std::vector<std::string> own_notes;
   try {
-    const auto render = [&](const std::vector<ChatProbe>& probes) {
-      RenderedChats rendered = render_chats(*jinja, tokens, probes);
-      has_date = rendered.has_date;
-      return std::move(rendered.chats);
-    };
     const std::optional<ChatForm> own = own_form(*jinja, tokens, tokenizer);
-    form = own ? *own : derive_chat_form(render, names, own_notes);
-    (void)ChatTemplate(std::make_shared<const ChatForm>(form), tokenizer);
+    DerivedChat derived{own.value_or(form), {}, {}};
+    if (!own) derived = derive_chat_form(*jinja, tokens, names);
+    form = derived.form;
+    own_notes = derived.notes;
+    const ChatTemplate chat(std::make_shared<const ChatForm>(form), tokenizer);
+    check_tokens(derived, chat, tokenizer, own_notes);
     notes.insert(notes.end(), own_notes.begin(), own_notes.end());
   } catch (const Error& error) {
     form = ChatForm{"imported"};
     form.problem =
         fmt::format("the imported model's chat template cannot be used: {}", error.what());
     notes.push_back(form.problem);
-  }
-  if (has_date && form.problem.empty()) {
-    notes.emplace_back("the chat template writes the date: prompts will have that of this import");
   }
   form.jinja = *jinja;
   // Others would be added to the vocabulary by whoever reads an export.
