@@ -147,25 +147,28 @@ def check_case(tessera, folder, seed):
     theirs.chat_template = jinja
     theirs.save_pretrained(folder)
     save_model(folder, len(theirs))
-    code, output = run(tessera, "import", folder, "--to", folder / "run")
-    assert code == 0, output
-    if "chat template cannot be used" in output:
-        return "refused: " + kind, output
+    code, notes = run(tessera, "import", folder, "--to", folder / "run")
+    assert code == 0, notes
+    if "chat template cannot be used" in notes:
+        return "refused: " + kind
     for roles in (("user", "assistant"), ("system", "user", "assistant", "user", "assistant")):
         said = [(role, rng.choice(TURNS[role == "assistant"])) for role in roles]
         messages = [{"role": role, "content": text} for role, text in said]
         expected = expected_of(theirs, messages, begin, end)
         if expected is None:
-            assert "token of the reply may take in" in output, f"{kind}: {jinja!r}: no note of the boundary: {output}"
-            return "boundary: " + kind, output
+            assert "token of the reply may take in" in notes, f"{kind}: {jinja!r}: no note of the boundary: {notes}"
+            return "boundary: " + kind
         (folder / "m.jsonl").write_text(json.dumps({"messages": messages}) + "\n")
-        code, output = run(tessera, "eval", folder / "run", "--data", folder / "m.jsonl", "--dump", folder / "d.safetensors", "--overwrite")
+        (folder / "d.safetensors").unlink(missing_ok=True)
+        code, output = run(tessera, "eval", folder / "run", "--data", folder / "m.jsonl", "--dump", folder / "d.safetensors")
         assert code == 0, f"{kind}: {jinja!r}: {output}"
         found = load_file(folder / "d.safetensors")
         ids, targets = found["tokens"].tolist(), found["targets"].tolist()
         ours = ids + [targets[-1]], [False] + [target >= 0 for target in targets]
+        if ours != expected and "token of the reply may take in" in notes:
+            return "boundary: " + kind
         assert ours == expected, f"{kind}: {jinja!r}: {messages}\n{ours}\n{expected}"
-    return "equal: " + kind, output
+    return "equal: " + kind
 
 
 def main():
@@ -178,7 +181,7 @@ def main():
     for seed in range(options.seed, options.seed + options.cases):
         with tempfile.TemporaryDirectory() as folder:
             try:
-                result, output = check_case(options.tessera, pathlib.Path(folder), seed)
+                result = check_case(options.tessera, pathlib.Path(folder), seed)
             except AssertionError as error:
                 raise SystemExit(f"seed {seed}: {error}")
             counts[result] = counts.get(result, 0) + 1

@@ -68,17 +68,22 @@ std::optional<ChatForm> own_form(const std::string& jinja,
   return is_end ? std::optional(plain_form()) : std::nullopt;
 }
 
-/// Whether a token of the reply to a prompt takes in some of the prompt if both are one text.
-bool joins_reply(const DerivedChat& derived, const Tokenizer& tokenizer) {
-  std::vector<int32_t> prompt, reply;
-  for (const RenderedChat& check : derived.checks) {
-    if (check.messages.size() == 1 && check.messages[0].first == Role::user) {
-      prompt = tokenizer.encode_with_special(check.text);
-    } else if (check.messages.size() == 2 && check.messages[0].first == Role::user) {
-      reply = tokenizer.encode_with_special(check.text);
-    }
+/// Whether a conversation has the tokens of what the template writes of it, which may write more
+/// behind the last reply.
+bool has_its_tokens(const RenderedChat& check, const ChatTemplate& chat,
+                    const Tokenizer& tokenizer) {
+  std::vector<Message> messages;
+  for (const auto& [role, text] : check.messages) messages.push_back({role, text});
+  ChatTokens own;
+  if (check.is_prompt) {
+    own.tokens = chat.prompt(messages, "a conversation");
+  } else {
+    chat.encode(messages, "a conversation", own);
   }
-  return reply.size() < prompt.size() || !std::equal(prompt.begin(), prompt.end(), reply.begin());
+  const std::vector<int32_t> theirs = tokenizer.encode_with_special(check.text);
+  if (check.is_prompt) return own.tokens == theirs;
+  return own.tokens.size() <= theirs.size() &&
+         std::equal(own.tokens.begin(), own.tokens.end(), theirs.begin());
 }
 
 /// Throws unless conversations have the tokens of what the template writes of them. Where a reply
@@ -86,31 +91,22 @@ bool joins_reply(const DerivedChat& derived, const Tokenizer& tokenizer) {
 void check_tokens(const DerivedChat& derived, const ChatTemplate& chat, const Tokenizer& tokenizer,
                   std::vector<std::string>& notes) {
   if (tokenizer.kind() == "sentencepiece") return;  // does not read special tokens in a text
-  const bool joins = joins_reply(derived, tokenizer);
+  const auto is_reply = [](const auto& message) { return message.first == Role::assistant; };
+  const auto first = std::ranges::find_if(derived.checks, [&](const RenderedChat& check) {
+    return std::ranges::any_of(check.messages, is_reply);
+  });
+  const bool joins = first != derived.checks.end() && !has_its_tokens(*first, chat, tokenizer);
   if (joins) {
     notes.emplace_back(
         "the chat template writes text before a reply that a token of the reply may take in: "
         "prompts have the tokens of transformers, and a reply begins with a token of its own");
   }
   for (const RenderedChat& check : derived.checks) {
-    std::vector<Message> messages;
-    bool has_boundary = false;
-    for (const auto& [role, text] : check.messages) {
-      messages.push_back({role, text});
-      const bool has_space = trimmed_left(text).size() < text.size();
-      has_boundary |= role == Role::assistant && (joins || has_space);
-    }
-    if (has_boundary) continue;
-    ChatTokens own;
-    if (check.is_prompt) {
-      own.tokens = chat.prompt(messages, "a conversation");
-    } else {
-      chat.encode(messages, "a conversation", own);
-    }
-    const std::vector<int32_t> theirs = tokenizer.encode_with_special(check.text);
-    const bool has_end =
-        check.is_prompt ? own.tokens.size() == theirs.size() : own.tokens.size() <= theirs.size();
-    require(has_end && std::equal(own.tokens.begin(), own.tokens.end(), theirs.begin()),
+    const bool has_boundary = std::ranges::any_of(check.messages, [&](const auto& message) {
+      const std::string& text = message.second;
+      return is_reply(message) && (joins || trimmed_left(text).size() < text.size());
+    });
+    require(has_boundary || has_its_tokens(check, chat, tokenizer),
             "its tokens depend on the text around them, as in {}", quote(check.text));
   }
 }
