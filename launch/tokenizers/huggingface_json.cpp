@@ -100,7 +100,9 @@ std::unique_ptr<Tokenizer> huggingface_tokenizer(const Json& json, const std::st
     return std::make_unique<BpeTokenizer>(BpeVocabulary(read_huggingface_bpe(json, model, source)));
   }
   if (type == "WordPiece") return read_wordpiece(json, model, source);
-  refuse_type(model.where(), type, "\"BPE\" or \"WordPiece\"");
+  refuse_type(model.where(), type,
+              "\"BPE\" or \"WordPiece\", or instead of \"Unigram\" its SentencePiece model "
+              "(sentencepiece:path/to/file.model),");
 }
 
 std::unique_ptr<Tokenizer> read_huggingface_tokenizer(const std::string& path) {
