@@ -193,7 +193,7 @@ TEST(ChatForm, SaysWhatTemplatesHaveNoForm) {
   if (!has_jinja()) GTEST_SKIP() << "python3 has no jinja2";
   const std::pair<std::string, const char*> kBad[] = {
       {"{% for m in messages %}{{ loop.index ~ m['content'] + eos_token }}{% endfor %}",
-       "depends on its place in the conversation"},
+       "where earlier messages suggest"},
       {"{% for m in messages %}{{ m['role'] + ':' + m['content'] + '\n' }}{% endfor %}"
        "{% if add_generation_prompt %}reply:{% endif %}",
        "not what precedes other replies"},
