@@ -6,9 +6,9 @@
 
 namespace tessera {
 
-/// out (1) i64 = Σ checksum_term(i, bits of x[i]) mod 2⁶⁴; x fp32 or bf16 of any shape. Two tensors
-/// that differ in one element always have different sums. All devices agree, because the order of
-/// the sum does not matter.
+/// out (1) i64 = Σ checksum_term(i, bits of x[i]) mod 2⁶⁴; x fp32, bf16 or u8 of any shape. Two
+/// tensors that differ in one element always have different sums. All devices agree, because the
+/// order of the sum does not matter.
 void checksum(const Tensor& x, Tensor out);
 
 /// The bits, times an odd number that depends on the index.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,7 +20,39 @@
 namespace tessera {
 namespace {
 
-/// What a rank sends: its host, and the checksums of its parameters.
+using Compared = ReplicaCheck::Compared;
+using Copies = ReplicaCheck::Copies;
+
+/// The same list on every rank, though a shard may have no elements.
+std::vector<Compared> compared_tensors(const ParameterStore& store) {
+  const bool has_masters = store.precision() != DType::f32;
+  const bool is_shared = store.layout().sharding().sharded();
+  std::vector<Compared> all;
+  for (const Parameter& parameter : store.parameters()) {
+    const bool is_replicated = parameter.shard.replicated();
+    const Copies copies = is_replicated ? Copies::world : Copies::data_ranks;
+    const auto add = [&](const char* what, const Tensor& tensor, Copies of) {
+      if (tensor.defined()) all.push_back({parameter, what, tensor, of});
+    };
+    add("the values", parameter.value, copies);
+    if (parameter.frozen) {
+      if (has_masters) add("the fp32 masters", parameter.master, copies);
+      continue;
+    }
+    if (is_shared && !is_replicated) continue;  // one copy
+    const Copies of_state = is_shared ? Copies::tensor_ranks : copies;
+    const OptimizerShard& own = parameter.optimizer_shard;
+    if (has_masters) add("the fp32 masters", own.master, of_state);
+    add("the first moments", own.exp_avg, of_state);
+    add("the scales of the first moments", own.exp_avg_scales, of_state);
+    if (parameter.second_moment) add("the second moments", own.exp_avg_sq, of_state);
+    add("the scales of the second moments", own.exp_avg_sq_scales, of_state);
+    add("the averages", own.ema, of_state);
+  }
+  return all;
+}
+
+/// What a rank sends: its host, and its checksums.
 struct RankSums {
   std::string host;
   std::vector<int64_t> sums;
@@ -43,79 +76,100 @@ std::string text_of(const std::vector<std::string>& ranks) {
   return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
 }
 
-/// How often each checksum of a parameter occurs in a group.
-std::map<int64_t, size_t> ranks_by_sum(const std::vector<RankSums>& group, size_t parameter) {
+/// The checksum of a tensor that most ranks of a group have; nullopt if no majority agrees.
+std::optional<int64_t> majority(const std::vector<RankSums>& group, size_t tensor) {
   std::map<int64_t, size_t> ranks;
-  for (const RankSums& rank : group) ++ranks[rank.sums[parameter]];
-  return ranks;
+  for (const RankSums& rank : group) ++ranks[rank.sums[tensor]];
+  for (const auto& [sum, count] : ranks) {
+    if (2 * count > group.size()) return sum;
+  }
+  return std::nullopt;
 }
 
-/// A sentence about the parameters that differ between the ranks of a group; nullopt if none does.
+/// A sentence about the tensors that differ between the ranks of a group; nullopt if none does.
 std::optional<std::string> difference(const std::vector<RankSums>& group,
                                       const std::vector<int>& world_ranks,
-                                      const std::deque<Parameter>& parameters,
-                                      bool replicated_only) {
-  std::vector<size_t> found;
-  for (size_t p = 0; p < parameters.size(); ++p) {
-    if (replicated_only && !parameters[p].shard.replicated()) continue;
-    if (ranks_by_sum(group, p).size() > 1) found.push_back(p);
+                                      const std::vector<const Compared*>& tensors) {
+  std::optional<size_t> shown;  // the first one, or the first of which most ranks agree
+  size_t found = 0;
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    const auto differs = [&](const RankSums& rank) { return rank.sums[t] != group[0].sums[t]; };
+    if (std::ranges::none_of(group, differs)) continue;
+    ++found;
+    if (!shown || (!majority(group, *shown) && majority(group, t))) shown = t;
   }
-  if (found.empty()) return std::nullopt;
-  const std::map<int64_t, size_t> ranks = ranks_by_sum(group, found.front());
-  const auto most =
-      std::ranges::max_element(ranks, {}, [](const auto& of_sum) { return of_sum.second; });
-  const bool majority = 2 * most->second > group.size();
+  if (!shown) return std::nullopt;
+  const std::optional<int64_t> right = majority(group, *shown);
   std::vector<std::string> different, others;
   for (size_t i = 0; i < group.size(); ++i) {
-    const bool same = majority && group[i].sums[found.front()] == most->first;
-    (same ? others : different)
+    (group[i].sums[*shown] == right ? others : different)
         .push_back(fmt::format("{} (host {})", world_ranks[i], group[i].host));
   }
-  const std::string weights =
-      fmt::format("{} of the {} parameters, the first being {},", found.size(), parameters.size(),
-                  quote(parameters[found.front()].name));
-  if (majority) {
-    return fmt::format("{} differ on {} from {}", weights, text_of(different), text_of(others));
+  const std::string what =
+      fmt::format("{} of {} compared tensors, among them {} of {},", found, tensors.size(),
+                  tensors[*shown]->what, quote(tensors[*shown]->parameter.name));
+  if (right) {
+    return fmt::format("{} differ on {} from {}", what, text_of(different), text_of(others));
   }
-  return fmt::format("{} differ between {}, and no majority says which are right", weights,
+  return fmt::format("{} differ between {}, and no majority says which are right", what,
                      text_of(different));
 }
 
 }  // namespace
 
 ReplicaCheck::ReplicaCheck(const ParameterStore& store, const ParallelGroups& groups)
-    : store_(store),
-      groups_(groups),
-      sums_({std::ssize(store.parameters())}, DType::i64, store.device()) {}
+    : groups_(groups),
+      compared_(compared_tensors(store)),
+      sums_({std::ssize(compared_)}, DType::i64, store.device()) {}
+
+std::vector<int64_t> ReplicaCheck::checksums() const {
+  const OwnedTensor in_host(sums_.tensor.shape(), DType::i64);
+  const Device device = sums_.tensor.device();
+  const auto sum_on = [&](const Tensor& sums) {
+    for (size_t i = 0; i < compared_.size(); ++i) {
+      const auto at = static_cast<int64_t>(i);
+      if (compared_[i].tensor.device() == sums.device()) {
+        checksum(compared_[i].tensor, sums.slice(at, at + 1));
+      }
+    }
+  };
+  sum_on(sums_.tensor);
+  copy(sums_.tensor, in_host.tensor);
+  if (!device.is_cpu()) sum_on(in_host.tensor);  // frozen masters
+  const auto sums = in_host.tensor.span<int64_t>();
+  return {sums.begin(), sums.end()};
+}
 
 void ReplicaCheck::run(int64_t step) {
-  const std::deque<Parameter>& parameters = store_.parameters();
-  RankSums mine{host_name(), std::vector<int64_t>(parameters.size())};
-  for (size_t p = 0; p < parameters.size(); ++p) {
-    const auto at = static_cast<int64_t>(p);
-    checksum(parameters[p].value, sums_.tensor.slice(at, at + 1));
-  }
-  const OwnedTensor on_host(sums_.tensor.shape(), DType::i64, kCpu);
-  copy(sums_.tensor, on_host.tensor);
-  std::ranges::copy(on_host.tensor.span<int64_t>(), mine.sums.begin());
-
+  const std::vector<int64_t> sums = checksums();
   std::optional<std::string> found;
-  const auto compare = [&](Communicator& group, const std::vector<int>& world_ranks,
-                           bool replicated_only) {
+  const auto compare = [&](Copies copies, Communicator& group,
+                           const std::vector<int>& world_ranks) {
+    RankSums mine{host_name(), {}};
+    std::vector<const Compared*> tensors;
+    for (size_t i = 0; i < compared_.size(); ++i) {
+      if (compared_[i].copies != copies) continue;
+      tensors.push_back(&compared_[i]);
+      mine.sums.push_back(sums[i]);
+    }
+    if (tensors.empty() || group.size() == 1) return;
     std::vector<RankSums> all;
     for (const std::string& text : all_gather_strings(group, mine.text())) {
-      all.push_back(RankSums::parse(text, parameters.size()));
+      all.push_back(RankSums::parse(text, tensors.size()));
     }
-    if (!found) found = difference(all, world_ranks, parameters, replicated_only);
+    if (!found) found = difference(all, world_ranks, tensors);
   };
   const GridPlace place = groups_.grid.place_of(groups_.world.rank());
-  compare(*groups_.dp, groups_.grid.data_group(place.tensor_index), false);
-  compare(*groups_.tp, groups_.grid.tensor_group(place.data_index), true);
+  std::vector<int> everybody(static_cast<size_t>(groups_.world.size()));
+  std::iota(everybody.begin(), everybody.end(), 0);
+  compare(Copies::world, groups_.world, everybody);
+  compare(Copies::data_ranks, *groups_.dp, groups_.grid.data_group(place.tensor_index));
+  compare(Copies::tensor_ranks, *groups_.tp, groups_.grid.tensor_group(place.data_index));
   all_or_none(groups_.world, [&] {
     if (!found) return;
     fail(
-        "after step {}, ranks that must hold the same weights do not: {}. A memory, a GPU or a "
-        "link may be faulty, or hosts compute differently. These weights are not saved: resume "
+        "after step {}, ranks that must hold the same numbers do not: {}. A memory, a GPU or a "
+        "link may be faulty, or hosts compute differently. Nothing of this step is saved: resume "
         "from an earlier checkpoint, without that host",
         step, *found);
   });

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "core/memory.h"
 #include "core/parameters/parameter.h"
@@ -8,22 +9,34 @@
 
 namespace tessera {
 
-/// Compares the weights of ranks that must hold the same ones: those of a shard on its data ranks,
-/// and replicated parameters on the tensor ranks. They differ if a memory, a GPU or a link has
-/// corrupted a value, or if hosts round differently.
+/// Compares what ranks must hold alike: values, masters, moments with their scales, and the average
+/// of the weights; of replicated parameters on all ranks, of others on the data ranks. They differ
+/// if a memory, a GPU or a link has corrupted a number, or if hosts round differently. Of the state
+/// that data ranks share (ZeRO-1), only that of replicated parameters has copies: on tensor ranks.
 class ReplicaCheck {
  public:
   /// The references must outlive this.
   ReplicaCheck(const ParameterStore& store, const ParallelGroups& groups);
 
-  /// Throws SharedError, naming the parameter and the ranks that differ from most others, if
-  /// weights differ after `step`. Waits for the device. Collective.
+  /// Throws SharedError, naming the parameter and the ranks that differ from most others, if copies
+  /// differ after `step`. Waits for the device. Collective.
   void run(int64_t step);
 
+  /// The ranks that hold a tensor alike.
+  enum class Copies : uint8_t { world, data_ranks, tensor_ranks };
+  struct Compared {
+    const Parameter& parameter;
+    const char* what;
+    Tensor tensor;
+    Copies copies;
+  };
+
  private:
-  const ParameterStore& store_;
+  std::vector<int64_t> checksums() const;
+
   const ParallelGroups& groups_;
-  OwnedTensor sums_;  // (parameters) i64
+  std::vector<Compared> compared_;  // the same list on all ranks
+  OwnedTensor sums_;                // (compared_) i64
 };
 
 }  // namespace tessera

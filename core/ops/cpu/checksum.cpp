@@ -28,6 +28,8 @@ void checksum(const Tensor& x, Tensor out) {
   };
   if (x.dtype() == DType::bf16) {
     add(static_cast<const uint16_t*>(x.raw()));
+  } else if (x.dtype() == DType::u8) {
+    add(static_cast<const uint8_t*>(x.raw()));
   } else {
     add(static_cast<const uint32_t*>(x.raw()));
   }

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "core/ops/elementwise.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/shifted.h"
 #include "tests/support/tensors.h"
@@ -37,6 +38,9 @@ TEST(Checksum, MatchesFormulaForAnySizeAndAlignment) {
                      x16 = random_tensor({n}, DType::bf16, 1);
     EXPECT_EQ(checksum_of(x32.tensor), expected<uint32_t>(x32.tensor));
     EXPECT_EQ(checksum_of(x16.tensor), expected<uint16_t>(x16.tensor));
+    const TestTensor x8({n}, DType::u8);
+    copy(Tensor(x16.tensor.raw(), {n}, DType::u8, x16.tensor.device()), x8.tensor);
+    EXPECT_EQ(checksum_of(x8.tensor), expected<uint8_t>(x8.tensor));
     if (n < 31) continue;
     EXPECT_EQ(checksum_of(Shifted(x16.tensor, 1).view), expected<uint16_t>(x16.tensor));
   }

@@ -18,12 +18,15 @@ namespace {
 
 using test::SmallKind;
 
-/// Flips the lowest bit of a weight.
-void corrupt(const Trainer& trainer, const std::string& name) {
+using PickTensor = Tensor (*)(const Parameter&);
+
+Tensor value_of(const Parameter& parameter) { return parameter.value; }
+
+/// Flips the lowest bit of the first number.
+void corrupt(const Trainer& trainer, const std::string& name, PickTensor pick = value_of) {
   for (const Parameter& parameter : trainer.parameters().parameters()) {
     if (parameter.name != name) continue;
-    auto& weight = parameter.value.data<float>()[0];
-    weight = std::bit_cast<float>(std::bit_cast<uint32_t>(weight) ^ 1u);
+    *static_cast<uint8_t*>(pick(parameter).raw()) ^= 1u;
     return;
   }
   throw Error("no parameter " + name);
@@ -55,6 +58,20 @@ class ReplicaChecks : public testing::Test {
   }
 
   test::TestFolder folder_;
+
+  /// Saves after a step with a check, before which `rank` corrupts a tensor.
+  void save(RunConfig config, int data, int rank, const std::string& name, PickTensor pick) const {
+    config.train.check_replicas_interval = 100;
+    const auto tensor = static_cast<int>(config.parallel.tensor);
+    run_thread_ranks(data * tensor, [&](Communicator& world) {
+      const ParallelGroups groups = make_parallel_groups(world, tensor);
+      Trainer trainer(config, groups, open_training_data(config));
+      trainer.initialize();
+      trainer.step();
+      if (world.rank() == rank) corrupt(trainer, name, pick);
+      trainer.save();
+    });
+  }
 };
 
 constexpr int kNone = -1;
@@ -69,7 +86,7 @@ TEST_F(ReplicaChecks, HealthyRanksPass) {
 TEST_F(ReplicaChecks, NameRankThatDiffersFromMost) {
   const std::string host = host_name();
   test::expect_error([&] { train(4, 1, 2, kShardedName, 2); },
-                     {"after step 2, ", "1 of the ", kShardedName,
+                     {"after step 2, ", "the values of", kShardedName,
                       ("differ on rank 2 (host " + host + ") from ranks 0 (host").c_str(),
                       "resume from an earlier checkpoint"});
   // One of four tensor ranks has another norm. With its activations, all of its gradients differ.
@@ -86,6 +103,67 @@ TEST_F(ReplicaChecks, AreMadeBySaves) {
   test::expect_error([&] { train(4, 1, 2, kShardedName, 1); },
                      {"after step 1, ", "differ on rank 2 "});
   expect_nothing_saved();
+}
+
+TEST_F(ReplicaChecks, FindABitInAllStateThatHasCopies) {
+  struct Case {
+    const char* what;
+    PickTensor pick;
+    DType precision = DType::f32, moments = DType::f32;
+  };
+  const Case cases[] = {
+      {"the values", value_of},
+      {"the values", value_of, DType::bf16},
+      {"the fp32 masters", [](const Parameter& p) { return p.optimizer_shard.master; },
+       DType::bf16},
+      {"the first moments", [](const Parameter& p) { return p.optimizer_shard.exp_avg; }},
+      {"the second moments", [](const Parameter& p) { return p.optimizer_shard.exp_avg_sq; }},
+      {"the first moments", [](const Parameter& p) { return p.optimizer_shard.exp_avg; },
+       DType::bf16, DType::bf16},
+      {"the second moments", [](const Parameter& p) { return p.optimizer_shard.exp_avg_sq; },
+       DType::f32, DType::bf16},
+      {"the first moments", [](const Parameter& p) { return p.optimizer_shard.exp_avg; },
+       DType::f32, DType::u8},
+      {"the scales of the first moments",
+       [](const Parameter& p) { return p.optimizer_shard.exp_avg_scales; }, DType::f32, DType::u8},
+      {"the scales of the second moments",
+       [](const Parameter& p) { return p.optimizer_shard.exp_avg_sq_scales; }, DType::f32,
+       DType::u8},
+      {"the averages", [](const Parameter& p) { return p.optimizer_shard.ema; }}};
+  for (const Case& each : cases) {
+    RunConfig run = test::small_run(folder_, "run");
+    run.run.precision = each.precision;
+    run.optimizer.moment_dtype = each.moments;
+    run.optimizer.ema_decay = 0.9;
+    test::expect_error([&] { save(run, 4, 2, kShardedName, each.pick); },
+                       {"after step 1, ", each.what, kShardedName, "differ on rank 2 (host"});
+    expect_nothing_saved();
+  }
+}
+
+TEST_F(ReplicaChecks, ThreeOfFourRanksAreAMajorityOnAnyLayout) {
+  RunConfig run = test::small_run(folder_, "run");
+  run.parallel.tensor = 2;
+  const auto first_moment = [](const Parameter& p) { return p.optimizer_shard.exp_avg; };
+  for (const PickTensor pick : {PickTensor(value_of), PickTensor(first_moment)}) {
+    test::expect_error([&] { save(run, 2, 3, kReplicatedName, pick); },
+                       {kReplicatedName, "differ on rank 3 (host", "from ranks 0 (host"});
+  }
+}
+
+TEST_F(ReplicaChecks, StateOfOneOwnerHasNoCopies) {
+  RunConfig run = test::small_run(folder_, "run");
+  run.parallel.zero = 1;
+  run.parallel.tensor = 2;
+  const auto first_moment = [](const Parameter& p) { return p.optimizer_shard.exp_avg; };
+  const auto holds_all = [&](const char* name) {
+    EXPECT_NO_THROW(save(run, 1, 1, name, first_moment)) << "one data rank shares with nobody";
+  };
+  holds_all(kShardedName);
+  EXPECT_NO_THROW(save(run, 2, kNone, "", first_moment));
+  run.parallel.tensor = 1;
+  test::expect_error([&] { save(run, 4, 1, kShardedName, value_of); },
+                     {"the values", "differ on rank 1 (host"});
 }
 
 // After a check of the step, but before the tensors are read.
