@@ -34,7 +34,9 @@ void add_data_options(CLI::App& command, EvalOptions& options) {
                   "Override run.seed or a key of data or mlm, as in --set mlm.probability=0.2")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  command.add_option("--max-samples", options.max_samples, "Evaluate only the first N samples")
+  command
+      .add_option("--max-samples", options.max_samples,
+                  "Evaluate only N samples, spread evenly over the data")
       ->check(whole_number_from(1));
 }
 

@@ -4,14 +4,18 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
+#include "core/checked.h"
 #include "core/error.h"
 #include "core/random.h"
 #include "launch/config/values/value_rule.h"
 #include "launch/data/datasets/chat_template.h"
 #include "launch/data/sample_source.h"
+#include "launch/data/sampling/blend_order.h"
 #include "launch/data/sampling/blended_dataset.h"
+#include "launch/data/sampling/spread_samples.h"
 #include "launch/support/text/human_text.h"
 #include "launch/tokenizers/id_tokenizer.h"
 #include "launch/tokenizers/tokenizer_identity.h"
@@ -129,22 +133,26 @@ class DataOpener {
     check_vocabulary(config, *tokenizer_);
   }
 
-  std::shared_ptr<const Dataset> open(DataPart part) {
+  /// At most `most` samples, spread evenly.
+  std::shared_ptr<const Dataset> open(DataPart part, int64_t most = INT64_MAX) {
     const DataSection& data = config_.data;
     if (part == DataPart::eval && data.eval) {
-      return blend(*data.eval, part, [](int64_t size) { return Range{0, size}; });
+      return blend(*data.eval, part, most, [](int64_t size) { return Range{0, size}; });
     }
     const auto range = [&](int64_t size) {
       return split_data(size, data.eval_fraction, data.test_fraction).of(part);
     };
-    if (part == DataPart::train) return blend(data.train, part, range);
+    if (part == DataPart::train) return blend(data.train, part, most, range);
     try {
-      return blend(data.train, part, range);
+      return blend(data.train, part, most, range);
     } catch (const Error& error) {
       fail("data.{}_fraction is {}: {}", to_string(part),
            part == DataPart::eval ? data.eval_fraction : data.test_fraction, error.what());
     }
   }
+
+  /// The samples of the part that was opened last, whatever their limit.
+  int64_t all_samples() const { return all_samples_; }
 
   /// The datasets of a part that was opened, in the order of Sample::dataset.
   std::vector<EvalDataset> datasets(DataPart part) const {
@@ -189,32 +197,47 @@ class DataOpener {
 
   /// `range(size)` selects which of a dataset's `size` tokens or texts to use.
   template <typename RangeOf>
-  std::shared_ptr<const Dataset> blend(const DataBlend& data, DataPart part, RangeOf&& range) {
+  std::shared_ptr<const Dataset> blend(const DataBlend& data, DataPart part, int64_t most,
+                                       RangeOf&& range) {
     const uint64_t seed = seed_of(config_, part);
-    double sum = 0.0;
-    for (const DataBlend::Part& one : data.parts) sum += one.weight;
+    const bool training = part == DataPart::train && purpose_ == DataFor::training;
+    std::vector<double> weights;
+    for (const DataBlend::Part& one : data.parts) weights.push_back(one.weight);
+    const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
     std::vector<BlendedDataset::Part> parts;
+    all_samples_ = 0;
     for (const auto& [path, weight] : data.parts) {
       const SampleSource& opened = source(path);
       const bool alone = data.parts.size() == 1;
       const uint64_t own_seed = alone ? seed : seed_for(seed, fmt::format("part {}", parts.size()));
-      const bool training = part == DataPart::train && purpose_ == DataFor::training;
       parts.push_back(
           {opened.samples(range(opened.size()), {own_seed, training}), weight, std::nullopt});
+      all_samples_ += parts.back().samples->num_samples();
       if (training) {
         parts.back().order_seed = own_seed;
         train_parts_.push_back({parts.back().samples->num_samples(), weight / sum});
         note_use(path, train_parts_.back(), alone);
       }
     }
-    if (parts.size() == 1) return parts[0].samples;
-    return std::make_shared<const BlendedDataset>(std::move(parts));
+    const bool alone = parts.size() == 1;
+    if (alone && (training || most >= all_samples_)) return parts[0].samples;
+    if (training) return std::make_shared<const BlendedDataset>(std::move(parts));
+    const int64_t count = std::min(most, all_samples_);
+    const std::vector<int64_t> turns = BlendOrder(weights).turns(count);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      std::shared_ptr<const Dataset>& samples = parts[i].samples;
+      samples = std::make_shared<const SpreadSamples>(samples, std::max<int64_t>(1, turns[i]));
+    }
+    if (alone) return parts[0].samples;
+    return std::make_shared<const BlendedDataset>(std::move(parts), count);
   }
 
   /// Notes how much of a dataset the run sees.
   void note_use(const std::string& path, const TrainPart& part, bool alone) {
-    const double used = static_cast<double>(config_.train.steps) *
-                        static_cast<double>(config_.batch.global) * part.share;
+    const double used = config_.automatic.contains("train.steps")
+                            ? config_.train.epochs * static_cast<double>(part.samples)
+                            : static_cast<double>(config_.train.steps) *
+                                  static_cast<double>(config_.batch.global) * part.share;
     const std::string share =
         alone ? "" : fmt::format("{:.4g}% of the run's samples; ", 100.0 * part.share);
     notes_.push_back(fmt::format("{}: {} samples, {}{:.4g} epochs in the run", path, part.samples,
@@ -227,7 +250,16 @@ class DataOpener {
   std::map<std::string, std::unique_ptr<const SampleSource>> sources_;
   std::vector<TrainPart> train_parts_;
   std::vector<std::string> notes_;
+  int64_t all_samples_ = 0;
 };
+
+/// "eval: 20 of 312 batches (6%), spread evenly".
+std::string evaluation_note(const RunConfig& config, int64_t all_samples) {
+  const int64_t all = ceil_div(all_samples, config.batch.global), batches = config.eval.batches;
+  if (batches >= all) return fmt::format("eval: all {} batches of the held-out data", all);
+  return fmt::format("eval: {} of {} batches of the held-out data ({:.2g}%), spread evenly",
+                     batches, all, 100.0 * static_cast<double>(batches) / static_cast<double>(all));
+}
 
 /// Notes settings that are valid, but probably a mistake.
 void add_warnings(const RunConfig& config, std::vector<std::string>& notes) {
@@ -269,11 +301,13 @@ TrainingData open_training_data(const RunConfig& config,
   data.tokenizer =
       with_special_tokens(config, tokenizer ? std::move(tokenizer) : open_tokenizer(config));
   DataOpener opener(config, data.tokenizer, DataFor::training);
+  std::string evaluated;
   with_exit_code(ExitCode::data, [&] {
     data.train = opener.open(DataPart::train);
     if (has_part(config.data, DataPart::eval)) {
-      data.eval = opener.open(DataPart::eval);
+      data.eval = opener.open(DataPart::eval, config.eval.batches * config.batch.global);
       data.eval_datasets = opener.datasets(DataPart::eval);
+      if (config.eval.interval > 0) evaluated = evaluation_note(config, opener.all_samples());
     }
     if (has_part(config.data, DataPart::test)) opener.open(DataPart::test);
     data.choices = open_choices(config.eval.multiple_choice, *data.tokenizer, config.model);
@@ -287,6 +321,7 @@ TrainingData open_training_data(const RunConfig& config,
   }
   data.identity.push_back({"the tokenizer", to_string(identity_of(*data.tokenizer))});
   data.notes = opener.take_notes();
+  if (!evaluated.empty()) data.notes.push_back(evaluated);
   for (const auto& questions : data.choices) data.notes.push_back(summary_of(*questions));
   add_vocabulary_note(config, *data.tokenizer, data.notes);
   add_warnings(config, data.notes);
@@ -294,15 +329,21 @@ TrainingData open_training_data(const RunConfig& config,
   return data;
 }
 
-OpenedPart open_part(RunConfig config, std::shared_ptr<const Tokenizer> tokenizer, DataPart part) {
+OpenedPart open_part(RunConfig config, std::shared_ptr<const Tokenizer> tokenizer, DataPart part,
+                     std::optional<int64_t> most) {
   require(has_part(config.data, part),
           "the run has no {0} data: data.{0}_fraction is 0, so nothing was held out for it; to "
           "evaluate the training data choose --part train, or another dataset with --data",
           to_string(part));
   config.data.tokenizer.clear();  // a checkpoint's tokenizer has no specification
   DataOpener opener(config, with_special_tokens(config, std::move(tokenizer)), DataFor::evaluation);
-  std::shared_ptr<const Dataset> samples = opener.open(part);
-  return {std::move(samples), opener.datasets(part), opener.take_notes()};
+  std::shared_ptr<const Dataset> samples = opener.open(part, most.value_or(INT64_MAX));
+  OpenedPart opened{std::move(samples), opener.datasets(part), opener.take_notes()};
+  if (opened.samples->num_samples() < opener.all_samples()) {
+    opened.notes.push_back(fmt::format("{} of {} samples, spread evenly",
+                                       opened.samples->num_samples(), opener.all_samples()));
+  }
+  return opened;
 }
 
 }  // namespace tessera

@@ -19,7 +19,7 @@ namespace tessera {
 /// The data of a run.
 struct TrainingData {
   std::shared_ptr<const Dataset> train;
-  std::shared_ptr<const Dataset> eval;  ///< may be null
+  std::shared_ptr<const Dataset> eval;  ///< eval.batches of it, spread evenly; may be null
   /// Defines the datasets' tokens and is saved in checkpoints; null in tests that do not need it.
   std::shared_ptr<const Tokenizer> tokenizer;
   /// What surrounds the messages of the training data, if it has any; otherwise null.
@@ -55,6 +55,8 @@ struct OpenedPart {
 /// data held out by data.eval_fraction. Samples of a blend, even of `train`, are in natural order.
 /// `tokenizer`, from a checkpoint, takes precedence over data.tokenizer. Throws as
 /// open_training_data() does, and if the config has no such part.
-OpenedPart open_part(RunConfig config, std::shared_ptr<const Tokenizer> tokenizer, DataPart part);
+/// At most `most` samples, spread evenly over the part.
+OpenedPart open_part(RunConfig config, std::shared_ptr<const Tokenizer> tokenizer, DataPart part,
+                     std::optional<int64_t> most = {});
 
 }  // namespace tessera

@@ -46,6 +46,21 @@ BlendOrder::Turn BlendOrder::at(int64_t place) const {
   return {begin, place};
 }
 
+std::vector<int64_t> BlendOrder::turns(int64_t places) const {
+  std::vector<int64_t> turns;
+  add_turns(0, before_.size() - 1, places, turns);
+  return turns;
+}
+
+void BlendOrder::add_turns(size_t begin, size_t end, int64_t places,
+                           std::vector<int64_t>& turns) const {
+  if (end - begin == 1) return turns.push_back(places);
+  const size_t middle = begin + (end - begin) / 2;
+  const int64_t first = count_first(begin, middle, end, places);
+  add_turns(begin, middle, first, turns);
+  add_turns(middle, end, places - first, turns);
+}
+
 double BlendOrder::share(size_t part) const {
   return static_cast<double>(before_[part + 1] - before_[part]) /
          static_cast<double>(before_.back());

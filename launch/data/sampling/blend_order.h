@@ -28,10 +28,15 @@ class BlendOrder {
   /// Returns the turn at `place` ≥ 0.
   Turn at(int64_t place) const;
 
+  /// Returns how many of the first `places` each part gets.
+  std::vector<int64_t> turns(int64_t places) const;
+
   /// Returns the part's share of all places, at most 1.
   double share(size_t part) const;
 
  private:
+  /// Adds the turns() of the parts [begin, end), which share the places.
+  void add_turns(size_t begin, size_t end, int64_t places, std::vector<int64_t>& turns) const;
   /// Returns how many of the `places` that the parts [begin, end) share go to parts before
   /// `middle`.
   int64_t count_first(size_t begin, size_t middle, size_t end, int64_t places) const;

@@ -17,7 +17,7 @@ std::vector<double> weights_of(const std::vector<BlendedDataset::Part>& parts) {
 
 }  // namespace
 
-BlendedDataset::BlendedDataset(std::vector<Part> parts)
+BlendedDataset::BlendedDataset(std::vector<Part> parts, std::optional<int64_t> num_samples)
     : parts_(std::move(parts)), order_(weights_of(parts_)) {
   for (const Part& part : parts_) {
     require(part.samples->seq_length() == seq_length(),
@@ -27,6 +27,7 @@ BlendedDataset::BlendedDataset(std::vector<Part> parts)
     require(!__builtin_add_overflow(num_samples_, part.samples->num_samples(), &num_samples_),
             "the blended datasets have more than 2^63 - 1 samples");
   }
+  num_samples_ = num_samples.value_or(num_samples_);
 }
 
 void BlendedDataset::fill(int64_t sample, int64_t epoch, Sample& out) const {

@@ -16,9 +16,9 @@ namespace tessera {
 /// own next epoch, independently of the other parts. The sample at a place is a function of the
 /// place.
 ///
-/// num_samples() is the sum over all parts, and an epoch of the blend has that many places.
-/// Depending on the weights, it may use one part several times and another only in part; the next
-/// epoch continues from there.
+/// num_samples() is the sum over all parts unless it is given, and an epoch of the blend has that
+/// many places. Depending on the weights, it may use one part several times and another only in
+/// part; the next epoch continues from there.
 class BlendedDataset final : public Dataset {
  public:
   struct Part {
@@ -31,7 +31,7 @@ class BlendedDataset final : public Dataset {
 
   /// Throws if there are no parts, if one has no samples, if their seq_lengths differ, and as
   /// BlendOrder does.
-  explicit BlendedDataset(std::vector<Part> parts);
+  explicit BlendedDataset(std::vector<Part> parts, std::optional<int64_t> num_samples = {});
 
   int64_t num_samples() const override { return num_samples_; }
   int64_t seq_length() const override { return parts_.front().samples->seq_length(); }

@@ -18,7 +18,6 @@
 #include "launch/config/validate_kind.h"
 #include "launch/data/datasets/labeled_lines.h"
 #include "launch/data/sample_source.h"
-#include "launch/data/sampling/first_samples.h"
 #include "launch/data/training_data.h"
 #include "launch/devices/open_devices.h"
 #include "launch/support/files/folders.h"
@@ -141,12 +140,10 @@ class EvalRun {
     report_.label_names = names_of_labels(config_.data.labels);
     report_.compares_texts = traits.objective == Objective::embedding;
     tokenizer_ = tokenizer_of(checkpoint);
-    auto [samples, datasets, notes] = open_part(config_, tokenizer_, options_.part);
+    auto [samples, datasets, notes] =
+        open_part(config_, tokenizer_, options_.part, options_.max_samples);
     datasets_ = std::move(datasets);
     report_.notes = std::move(notes);
-    if (options_.max_samples) {
-      samples = std::make_shared<const FirstSamples>(samples, *options_.max_samples);
-    }
     report_.samples = samples->num_samples();
     const int64_t micro = options_.micro_batch;
     const BatchShape shape = batch_shape(micro, config_);

@@ -27,7 +27,7 @@ struct EvalOptions {
   std::vector<std::string> overrides;  ///< of the config's keys
   int64_t tensor = 1;                  ///< ranks that share one replica
   int64_t micro_batch = 8;             ///< samples of a data rank at once
-  std::optional<int64_t> max_samples;  ///< number of samples from the start; by default all
+  std::optional<int64_t> max_samples;  ///< spread evenly; by default all
   DeviceChoice device = DeviceChoice::automatic;
   Backend backend = Backend::automatic;
   std::optional<std::string> dump;  ///< a safetensors file of what was evaluated

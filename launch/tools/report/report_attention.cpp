@@ -41,7 +41,7 @@ void add_attention(std::string& html, const std::vector<RunRecord>& runs,
   if (std::ranges::none_of(runs, has)) return;
   html +=
       "<section id=\"attention\"><h2>Attention</h2>\n<p class=\"faint\">What the first heads "
-      "attend to in the start of the first held-out text. Each row is a query, whose weights add "
+      "attend to in the start of a held-out text. Each row is a query, whose weights add "
       "up to 1 over its keys; darker is more; hatched is hidden by the mask.</p>\n";
   for (size_t i = 0; i < runs.size(); ++i) {
     if (!has(runs[i])) continue;

@@ -34,6 +34,9 @@ TEST(BlendOrder, EveryPrefixHasItsShares) {
     for (int64_t place = 0; place < 20000; ++place) {
       const BlendOrder::Turn turn = order.at(place);
       ASSERT_EQ(turn.number, counts[turn.part]++) << "a part's turns are numbered one by one";
+      if (place % 100 == 7) {
+        ASSERT_EQ(order.turns(place + 1), counts);
+      }
       for (size_t part = 0; part < weights.size(); ++part) {
         const double share = weights[part] / sum_of(weights) * static_cast<double>(place + 1);
         ASSERT_LE(std::abs(static_cast<double>(counts[part]) - share), bound + 1e-6)

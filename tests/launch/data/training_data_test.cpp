@@ -30,7 +30,9 @@ class OpenData : public testing::Test {
   OpenData() { test::write_small_data(folder_); }
 
   RunConfig config(SmallKind kind = SmallKind::gpt) const {
-    return test::small_run(folder_, "run", kind);
+    RunConfig run = test::small_run(folder_, "run", kind);
+    run.eval.batches = 1000;  // all of the held-out data
+    return run;
   }
 
   /// Writes metadata which says that this tokenizer made folder/`name`.
@@ -167,6 +169,63 @@ TEST_F(OpenData, NotesReportEpochsOfEachPart) {
   EXPECT_THAT(open_training_data(run).notes, Contains(HasSubstr(unused)));
   run.eval.interval = 5;
   EXPECT_THAT(open_training_data(run).notes, Not(Contains(HasSubstr(unused))));
+}
+
+/// The places of the samples of numbers: rows of 16.
+std::vector<int64_t> places_of(const Dataset& samples) {
+  std::vector<int64_t> places;
+  Sample sample;
+  for (int64_t i = 0; i < samples.num_samples(); ++i) {
+    samples.fill(i, 0, sample);
+    places.push_back(sample.tokens[0] / 16);
+  }
+  return places;
+}
+
+TEST_F(OpenData, EvaluationIsSpreadEvenlyOverTheHeldOutData) {
+  write_numbers(folder_ / "a", 0, 16 * 100 + 1);
+  write_numbers(folder_ / "b", 0, 16 * 30 + 1);
+  RunConfig run = config();
+  run.model.vocab_size = 2000;
+  run.data.train = folder_ / "a";
+  run.data.eval = folder_ / "a";
+  run.data.eval_fraction = 0.0;
+  run.eval.interval = 1;
+  for (const int64_t batches : {1, 2, 5, 12}) {
+    run.eval.batches = batches;
+    const TrainingData data = open_training_data(run);
+    const std::vector<int64_t> places = places_of(*data.eval);
+    const int64_t count = batches * run.batch.global;  // one of each of as many parts
+    ASSERT_EQ(std::ssize(places), count);
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t place = places[static_cast<size_t>(i)];
+      EXPECT_LE(i * 100 / count, place);
+      EXPECT_LT(place, (i + 1) * 100 / count);
+    }
+    EXPECT_EQ(places_of(*open_training_data(run).eval), places) << "every time the same";
+    EXPECT_THAT(data.notes, Contains(HasSubstr(fmt::format("{} of 13 batches", batches))));
+  }
+  run.eval.batches = 13;
+  EXPECT_EQ(open_training_data(run).eval->num_samples(), 100);
+  EXPECT_THAT(open_training_data(run).notes, Contains(HasSubstr("all 13 batches")));
+}
+
+TEST_F(OpenData, EvaluationIsSpreadOverEachDatasetOfABlend) {
+  write_numbers(folder_ / "a", 0, 16 * 100 + 1);
+  write_numbers(folder_ / "b", 0, 16 * 10 + 1);
+  RunConfig run = config();
+  run.model.vocab_size = 2000;
+  run.data.eval_fraction = 0.0;
+  run.data.eval = DataBlend({{folder_ / "a", 1.0}, {folder_ / "b", 1.0}});
+  for (const int64_t batches : {3, 13, 100}) {
+    run.eval.batches = batches;
+    const TrainingData data = open_training_data(run);
+    const std::vector<int64_t> places = places_of(*data.eval);
+    EXPECT_EQ(std::ssize(places), std::min<int64_t>(110, 8 * batches));
+    // Half of them are of a. The last part of it is there, however few are of it.
+    const int64_t of_a = std::ssize(places) / 2;
+    EXPECT_GE(*std::ranges::max_element(places), 100 - (100 + of_a - 1) / of_a);
+  }
 }
 
 TEST_F(OpenData, NotesEvaluationOnTrainingData) {
