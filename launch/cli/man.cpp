@@ -137,10 +137,11 @@ std::string config_page() {
   for (const SectionInfo& section : config_sections()) {
     page += fmt::format(".SH {}\n{}\n", roff(section.name), roff_of_markdown(section.meaning));
     for (const KeyInfo& key : section.keys) {
-      const std::string value = key.required  ? "required"
-                                : key.by_kind ? "default: by model.kind"
-                                : key.derived ? "default: auto"
-                                              : "default: " + key.default_value;
+      const std::string value = !key.alternative.empty() ? "required, or " + key.alternative
+                                : key.required           ? "required"
+                                : key.by_kind            ? "default: by model.kind"
+                                : key.derived            ? "default: auto"
+                                                         : "default: " + key.default_value;
       page +=
           fmt::format(".TP\n\\fB{}\\fR: \\fI{}\\fR ({})\n{}\n", roff(section.name + "." + key.name),
                       roff_of_markdown(key.allowed), roff(value), roff_of_markdown(key.meaning));

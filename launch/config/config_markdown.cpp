@@ -77,9 +77,10 @@ names the values that would work.
 
 std::string key_row(const KeyInfo& key) {
   const std::string default_value =
-      key.required  ? "**required**"
-      : key.by_kind ? "by `kind`"
-                    : fmt::format("`{}`", key.derived ? "auto" : key.default_value);
+      !key.alternative.empty() ? fmt::format("**required**, or `{}`", key.alternative)
+      : key.required           ? "**required**"
+      : key.by_kind            ? "by `kind`"
+                               : fmt::format("`{}`", key.derived ? "auto" : key.default_value);
   return fmt::format("| `{}` | {} | {} | {} |\n", key.name, key.allowed, default_value,
                      key.meaning);
 }

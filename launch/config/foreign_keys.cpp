@@ -114,7 +114,7 @@ constexpr ForeignKey kForeignKeys[] = {
      "a step accumulates batch.global / (batch.micro × data ranks) micro-batches"},
 
     {"train.steps", {"max_steps", "train_iters", "num_steps", "max_iters", "num_train_steps"}},
-    {"train.steps", {"num_train_epochs", "num_epochs", "epochs"}, "in steps, not epochs"},
+    {"train.epochs", {"num_train_epochs", "num_epochs", "max_epochs", "n_epochs"}},
     {"train.check_replicas_interval", {"check_weight_hash_across_dp_replicas_interval"}},
     {"train.recompute",
      {"gradient_checkpointing", "activation_checkpointing", "activation_checkpoint",

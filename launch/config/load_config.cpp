@@ -106,7 +106,7 @@ class Loader {
     for (const SectionInfo& section : config_sections()) {
       for (const KeyInfo& key : section.keys) {
         const std::string name = section.name + "." + key.name;
-        if (!key.required || given_.contains(name)) continue;
+        if (!key.required || given_.contains(name) || has_alternative(section, key)) continue;
         issues_.add(file, {},
                     fmt::format("the key '{}' is missing and has no default: {}", name,
                                 first_clause(key.meaning)));
@@ -120,7 +120,8 @@ class Loader {
     for (const SectionInfo& section : config_sections()) {
       const bool from_checkpoint = section.name == "model" && config_.checkpoint.from;
       for (const KeyInfo& key : section.keys) {
-        if (key.derived || from_checkpoint) config_.automatic.insert(section.name + "." + key.name);
+        const bool derived = key.required ? has_alternative(section, key) : key.derived;
+        if (derived || from_checkpoint) config_.automatic.insert(section.name + "." + key.name);
       }
     }
     if (config_.model.has_images()) config_.automatic.insert("model.seq_length");
@@ -135,6 +136,10 @@ class Loader {
   }
 
  private:
+  bool has_alternative(const SectionInfo& section, const KeyInfo& key) const {
+    return !key.alternative.empty() && given_.contains(section.name + "." + key.alternative);
+  }
+
   /// Reads the file that `name`, in the file at `path`, includes.
   void include(const SourceText& source, const ConfigValue& name, const fs::path& path) {
     if (name.kind != ConfigValue::Kind::scalar || name.text.empty()) {

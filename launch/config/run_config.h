@@ -104,6 +104,7 @@ struct BatchSection {
 
 struct TrainSection {
   int64_t steps = 0;
+  double epochs = 0.0;  ///< 0: `steps` says it
   Recompute recompute = Recompute::none;
   CudaGraph cuda_graph = CudaGraph::automatic;
   bool cudnn_dropout = false;           ///< attention dropout may be cuDNN's

@@ -27,6 +27,7 @@ struct Key {
   bool required = false;
   bool derived = false;
   bool by_kind = false;
+  std::string_view alternative = {};  ///< a key of the section from which a required one is derived
 
   constexpr Key(const char* key) : name(key) {}  // NOLINT: a name alone is an optional key
 };
@@ -40,6 +41,13 @@ constexpr Key required(const char* name) {
 constexpr Key derived(const char* name) {
   Key key(name);
   key.derived = true;
+  return key;
+}
+
+constexpr Key required_or(const char* alternative, const char* name) {
+  Key key = required(name);
+  key.derived = true;
+  key.alternative = alternative;
   return key;
 }
 
@@ -550,8 +558,13 @@ void describe(Section& batch, auto& field) {
 
 template <MaybeConst<TrainSection> Section>
 void describe(Section& train, auto& field) {
-  field(required("steps"), train.steps, IntegerIn{1, kMaxSteps},
-        "Total number of steps, including those before a resume.");
+  field(required_or("epochs", "steps"), train.steps, IntegerIn{1, kMaxSteps},
+        "Total number of steps, including those before a resume. With `epochs`, leave it out.");
+  field("epochs", train.epochs, NumberIn{0.0, 1e6},
+        "Instead of `steps`: how often the run sees each training sample, such as 3 or 0.5. The "
+        "steps follow from the number of samples and `batch.global`, rounded up; the run says "
+        "them, and a resumed run keeps them unless one of these two keys has changed. An error "
+        "for blends, whose datasets end at different times. 0 means that `steps` says it.");
   field("recompute", train.recompute,
         OneOf<Recompute>{{{"none", Recompute::none},
                           {"activation", Recompute::activation},
@@ -592,10 +605,12 @@ void describe(Section& train, auto& field) {
         "With `spike_factor`: how many gradient norms have the median. Checkpoints keep them, so "
         "that a resumed run decides alike.");
   field("check_replicas_interval", train.check_replicas_interval, IntegerIn{0, kMaxSteps},
-        "Steps after which ranks compare checksums of the weights that they must have in common: "
-        "data ranks those of their shard, tensor ranks replicated ones. A run also compares them "
-        "before each checkpoint, and ends with an error that names the parameter and the ranks "
-        "that differ. 0 never compares.");
+        "Steps after which ranks compare checksums of the state that they must have in common: "
+        "weights, fp32 masters, moments and average; data ranks those of their shard, all ranks "
+        "replicated ones. A run also compares them in each save, and ends with an error that names "
+        "the parameter and the ranks that differ. With `parallel.zero: 1` a part of the state has "
+        "one copy, which nothing is compared with ([reliability.md](reliability.md#what-is-"
+        "promised)). 0 never compares.");
 }
 
 template <MaybeConst<OptimizerSection> Section>
@@ -707,7 +722,8 @@ void describe(Section& eval, auto& field) {
         "Steps between evaluations, which need `data.eval` or `data.eval_fraction`; the last step "
         "of the run is evaluated, too. 0 disables them.");
   field("batches", eval.batches, IntegerIn{1, kMaxSteps},
-        "Batches of `batch.global` sequences that an evaluation averages over.");
+        "Batches of `batch.global` sequences that an evaluation averages over, spread evenly over "
+        "the evaluation data and the same ones each time; all of it if there are fewer.");
   field("patience", eval.patience, IntegerIn{0, kMaxSteps},
         "Early stopping: the run saves and ends after this many evaluations in a row without a "
         "lower loss than the lowest so far, of the averaged weights with `optimizer.ema_decay`. 0 "
@@ -781,7 +797,7 @@ void describe(Section& log, auto& field) {
         "never. Needs `tensorboard`. Such a step copies both to the host.");
   field("attention_interval", log.attention_interval, IntegerIn{0, kMaxSteps},
         "Steps between pictures of what the first heads of the first two layers attend to in the "
-        "first held-out text: in TensorBoard, and on the page of `tessera report`; 0 is never. "
+        "same held-out text: in TensorBoard, and on the page of `tessera report`; 0 is never. "
         "Needs evaluation data. An error for images.");
   field("noise_scale_interval", log.noise_scale_interval, IntegerIn{0, kMaxSteps},
         "Steps between measurements of the gradient noise scale (McCandlish et al., 2018), the "

@@ -15,8 +15,8 @@ struct KeyLister {
   void operator()(Key key, const typename Rule::Value& value, const Rule& rule,
                   std::string_view meaning) {
     keys.push_back({std::string(key.name), key.required, key.derived, key.by_kind,
-                    rule.allowed() + (key.derived ? ", or auto" : ""), rule.write(value),
-                    std::string(meaning)});
+                    std::string(key.alternative), rule.allowed() + (key.derived ? ", or auto" : ""),
+                    rule.write(value), std::string(meaning)});
   }
 };
 

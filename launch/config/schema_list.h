@@ -11,7 +11,8 @@ struct KeyInfo {
   std::string name;
   bool required = false;
   bool derived = false;
-  bool by_kind = false;  ///< whether the default depends on model.kind
+  bool by_kind = false;     ///< whether the default depends on model.kind
+  std::string alternative;  ///< a key of the section that a file may have instead; or ""
   std::string allowed;
   std::string default_value;  ///< YAML; meaningless for a required or derived key
   std::string meaning;

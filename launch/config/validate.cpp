@@ -205,7 +205,8 @@ void check_schedule(const RunConfig& config) {
           "optimizer.min_lr is {}, but optimizer.lr is {}: the schedule decays from lr to min_lr, "
           "so choose a min_lr from 0 to {}",
           optimizer.min_lr, optimizer.lr, optimizer.lr);
-  require(optimizer.warmup_steps <= config.train.steps,
+  const bool steps_known = !config.automatic.contains("train.steps");
+  require(!steps_known || optimizer.warmup_steps <= config.train.steps,
           "optimizer.warmup_steps is {}, but train.steps is {}: the run would end before it "
           "reaches lr, so choose at most {} warmup steps",
           optimizer.warmup_steps, config.train.steps, config.train.steps);
@@ -218,7 +219,7 @@ void check_schedule(const RunConfig& config) {
                   "optimizer.decay_style", not_late);
   require_default(optimizer.schedule == LrSchedule::polynomial || optimizer.power == defaults.power,
                   "optimizer.power", "optimizer.schedule is not polynomial");
-  require(optimizer.warmup_steps + optimizer.decay_steps <= config.train.steps,
+  require(!steps_known || optimizer.warmup_steps + optimizer.decay_steps <= config.train.steps,
           "optimizer.warmup_steps and optimizer.decay_steps are {} and {}, but train.steps is {}: "
           "together they must not exceed it",
           optimizer.warmup_steps, optimizer.decay_steps, config.train.steps);
@@ -323,6 +324,7 @@ void check_attention_dropout(const RunConfig& config) {
 }
 
 void check_token_count(const RunConfig& config) {
+  if (config.automatic.contains("train.steps")) return;
   int64_t tokens = 0;
   const bool overflows =
       __builtin_mul_overflow(config.batch.global, config.model.seq_length, &tokens) ||

@@ -87,11 +87,15 @@ RunInputs open_run_inputs(Communicator& world, const std::function<RunConfig()>&
                           "Start all ranks with the same configuration and the same --set");
   });
   DerivedConfig derived = derive_config(given, world, warn_of_skipped);
-  RunInputs inputs{std::move(derived.config), std::move(derived.origins), {}};
+  RunInputs inputs;
   all_or_none(world, [&] {
     with_exit_code(ExitCode::configuration, [&] {
-      validate(inputs.config, world.size());
-      inputs.data = open_training_data(inputs.config, derived.tokenizer);
+      validate(derived.config, world.size());
+      inputs.data = open_training_data(derived.config, derived.tokenizer);
+      derive_steps(derived, inputs.data);
+      inputs.config = std::move(derived.config);
+      inputs.origins = std::move(derived.origins);
+      if (inputs.config.train.epochs > 0.0) validate(inputs.config, world.size());
       if (!inputs.config.eval.prompts.empty()) {
         const SampleWriter encodes_all_prompts(inputs.config, inputs.data.tokenizer.get(),
                                                inputs.data.chat);

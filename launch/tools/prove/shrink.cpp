@@ -425,6 +425,8 @@ ShrunkRun shrink(const RunConfig& config, const std::filesystem::path& folder) {
     run.left_out.emplace_back("train.cudnn_dropout is false here, because ranks use the CPU");
   }
   small.train.steps = 20;
+  small.train.epochs = 0.0;
+  small.automatic.erase("train.steps");
   if (small.optimizer.name == OptimizerName::lion) {
     small.optimizer.name = OptimizerName::adamw;
     run.left_out.emplace_back(

@@ -155,7 +155,8 @@ MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, De
 
 bool copies_checkpoints(const RunConfig& config) {
   const int64_t interval = config.checkpoint.interval;
-  return config.checkpoint.background && 0 < interval && interval < config.train.steps;
+  return config.checkpoint.background && 0 < interval &&
+         (interval < config.train.steps || config.automatic.contains("train.steps"));
 }
 
 size_t checkpoint_copy_bytes(const ParameterStore& store, int data_ranks) {

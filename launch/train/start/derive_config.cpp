@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <exception>
 #include <filesystem>
 #include <optional>
@@ -11,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/checked.h"
 #include "core/error.h"
 #include "launch/checkpoint/attention_mask_file.h"
 #include "launch/checkpoint/checkpoint.h"
@@ -23,6 +26,7 @@
 #include "launch/config/config_changes.h"
 #include "launch/config/label_names.h"
 #include "launch/config/load_config.h"
+#include "launch/config/schema.h"
 #include "launch/config/validate_kind.h"
 #include "launch/config/values/value_rule.h"
 #include "launch/data/datasets/labeled_lines.h"
@@ -68,7 +72,7 @@ class Deriver {
  public:
   Deriver(const RunConfig& config, int64_t world_size, DeriveFor purpose,
           const ReportSkipped& report)
-      : derived_{config, {}, nullptr},
+      : derived_{config, {}, nullptr, {}},
         world_size_(world_size),
         purpose_(purpose),
         report_(report) {}
@@ -78,8 +82,12 @@ class Deriver {
     if (own_) {
       take_earlier_values();
       take_model(*own_, /*heads=*/true);
+      take_position(*own_);
     } else if (config().checkpoint.from && wants_of_model()) {
       take_model(checkpoint_from(), /*heads=*/config().checkpoint.from_state);
+    }
+    if (!own_ && config().checkpoint.from_state && config().train.epochs > 0.0) {
+      take_position(checkpoint_from());
     }
     if (wants("model.head")) derive_head();
     if (!own_ && config().checkpoint.from && wants_of_model()) derive_pooling();
@@ -137,9 +145,13 @@ class Deriver {
       if (!wants(key.name) || earlier->automatic.contains(key.name)) continue;
       if (key.name == "batch.micro" && !same_share) continue;
       if (key.name == "run.walltime") continue;  // is of each start
+      if (key.name == "train.steps") continue;   // derive_steps()
       const bool has_default = key.name == "data.labels" && key.value == "null";
       set(key.name, key.value, has_default ? "" : "as at the start of the run");
     }
+    const bool same_epochs = config().train.epochs == earlier->train.epochs &&
+                             config().batch.global == earlier->batch.global;
+    if (same_epochs) derived_.position.all_steps = earlier->train.steps;
     // The run's config.yaml repeats what was chosen for the ranks it had.
     if (!same_share && config().batch.micro == earlier->batch.micro) {
       derived_.config.automatic.insert("batch.micro");
@@ -160,6 +172,11 @@ class Deriver {
     if (heads && wants("data.labels") && !labels.empty()) {
       set_label_names(labels, checkpoint.path().string());
     }
+  }
+
+  void take_position(const Checkpoint& checkpoint) {
+    derived_.position.steps = checkpoint.manifest().step;
+    derived_.position.samples = checkpoint.manifest().samples;
   }
 
   void derive_head() {
@@ -388,7 +405,7 @@ DerivedConfig derive_config(const RunConfig& config, int64_t world_size, DeriveF
 
 DerivedConfig derive_config(const RunConfig& config, Communicator& world,
                             const ReportSkipped& report) {
-  DerivedConfig derived{config, {}, nullptr};
+  DerivedConfig derived{config, {}, nullptr, {}};
   std::string text;
   constexpr char kError = '!';  // JSON does not begin with it
   if (world.rank() == 0) {
@@ -396,6 +413,8 @@ DerivedConfig derive_config(const RunConfig& config, Communicator& world,
       derived = derive_config(config, world.size(), DeriveFor::training, report);
       Json message = {{"keys", derived_keys(config, derived.config)},
                       {"automatic", derived.config.automatic}};
+      const auto& [steps, samples, all_steps] = derived.position;
+      message["position"] = {steps, samples, all_steps};
       if (derived.tokenizer) message["tokenizer"] = derived.tokenizer->to_json();
       if (const auto& chat = derived.config.data.chat_form) message["chat"] = to_json(*chat);
       text = to_text(message);
@@ -414,6 +433,8 @@ DerivedConfig derive_config(const RunConfig& config, Communicator& world,
     const Json message = parse_json(text, source);
     apply_overrides(derived.config, message.at("keys").get<std::vector<std::string>>());
     message.at("automatic").get_to(derived.config.automatic);
+    const auto position = message.at("position").get<std::array<int64_t, 3>>();
+    derived.position = {position[0], position[1], position[2]};
     with_exit_code(ExitCode::configuration, [&] { load_attention_mask(derived.config.model); });
     if (message.contains("tokenizer")) {
       derived.tokenizer = tokenizer_from_json(message.at("tokenizer"), source);
@@ -424,6 +445,40 @@ DerivedConfig derive_config(const RunConfig& config, Communicator& world,
     }
   });
   return derived;
+}
+
+void derive_steps(DerivedConfig& derived, const TrainingData& data) {
+  RunConfig& config = derived.config;
+  const double epochs = config.train.epochs;
+  if (epochs == 0.0) {
+    require(!config.automatic.contains("train.steps"),
+            "train.epochs is 0 and train.steps is auto, so nothing says how long the run is: set "
+            "one of them");
+    return;
+  }
+  require(data.train_parts.size() == 1,
+          "train.epochs is {}, but data.train blends {} datasets, which end at different times: "
+          "set train.steps instead; the run then says how many epochs of each dataset it has",
+          epochs, data.train_parts.size());
+  const RunPosition& position = derived.position;
+  const int64_t samples = data.train_parts[0].samples;
+  const double all = std::round(epochs * static_cast<double>(samples));
+  const double most = static_cast<double>(kMaxSteps) * static_cast<double>(config.batch.global);
+  require(all <= most, "train.epochs is {}, which is more than {} steps: choose fewer", epochs,
+          kMaxSteps);
+  const int64_t left = std::max<int64_t>(static_cast<int64_t>(all) - position.samples, 0);
+  const int64_t computed = position.steps + ceil_div(left, config.batch.global);
+  const int64_t steps =
+      std::max<int64_t>(1, position.all_steps > 0 ? position.all_steps : computed);
+  if (config.automatic.erase("train.steps") > 0) {
+    config.train.steps = steps;
+    derived.origins["train.steps"] =
+        fmt::format("{:.6g} epoch{} of {} samples in batches of {}", epochs,
+                    epochs == 1.0 ? "" : "s", samples, config.batch.global);
+  }
+  require(config.train.steps == steps,
+          "train.steps is {}, but train.epochs is {}, which is {} steps: leave one of them out",
+          config.train.steps, epochs, steps);
 }
 
 }  // namespace tessera

@@ -208,6 +208,15 @@ TEST(ConfigLoad, NamesAllMissingRequiredKeys) {
       << "an invalid key is not missing";
 }
 
+TEST(ConfigLoad, EpochsReplaceSteps) {
+  const std::string data = "data: {train: x}\n";
+  EXPECT_TRUE(
+      parse_config("x.yaml", data + "train: {epochs: 2}\n").automatic.contains("train.steps"));
+  EXPECT_FALSE(
+      parse_config("x.yaml", data + "train: {steps: 2}\n").automatic.contains("train.steps"));
+  EXPECT_THAT(load_error(data + "train: {steps: auto}\n"), HasSubstr("'train.steps' is missing"));
+}
+
 TEST(ConfigLoad, ReportsAllErrorsInFileOrder) {
   EXPECT_EQ(load_error(R"(run: {dir: a, sead: 3}
 data: {train: x}

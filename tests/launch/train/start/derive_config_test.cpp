@@ -66,10 +66,11 @@ class DeriveConfig : public testing::Test {
   }
 
   /// Trains and saves a checkpoint as a run with this configuration would.
-  static void train_and_save(const DerivedConfig& derived) {
+  static void train_and_save(DerivedConfig derived) {
     const auto self = make_self_communicator();
     const ParallelGroups groups = make_parallel_groups(*self, 1);
     const TrainingData data = open_training_data(derived.config, derived.tokenizer);
+    derive_steps(derived, data);
     Trainer trainer(derived.config, groups, data);
     trainer.initialize();
     make_run_folder(derived.config);
@@ -78,8 +79,82 @@ class DeriveConfig : public testing::Test {
     trainer.save();
   }
 
+  /// train.steps of the training data.
+  int64_t steps_of(const std::string& data, const std::vector<std::string>& sets) const {
+    const std::string yaml = fmt::format("data: {{train: {}}}\nmodel: {{seq_length: 16}}\n", data);
+    DerivedConfig derived = derive(load(yaml, sets));
+    derive_steps(derived, open_training_data(derived.config, derived.tokenizer));
+    EXPECT_FALSE(derived.config.automatic.contains("train.steps"));
+    return derived.config.train.steps;
+  }
+
   TestFolder folder_;
 };
+
+TEST_F(DeriveConfig, StepsFollowFromEpochs) {
+  write_file(folder_ / "text.txt", std::string(165, 'x'));
+  prepare({.tokenizer = "byte",
+           .input = {.inputs = {folder_ / "text.txt"}},
+           .output = folder_ / "data"});  // 10 samples of 16 tokens, and a few tokens
+  const std::string data = folder_ / "data";
+  const std::tuple<const char*, int, int64_t> cases[] = {
+      {"3", 4, 8}, {"1", 10, 1}, {"1", 11, 1}, {"0.5", 2, 3}, {"2.5", 1, 25}, {"0.01", 4, 1}};
+  for (const auto& [epochs, batch, steps] : cases) {
+    EXPECT_EQ(steps_of(data, {fmt::format("train.epochs={}", epochs),
+                              fmt::format("batch.global={}", batch)}),
+              steps);
+  }
+  EXPECT_EQ(steps_of(data, {"train.epochs=3", "batch.global=4", "train.steps=8"}), 8);
+  EXPECT_THAT(error_of([&] {
+                steps_of(data, {"train.epochs=3", "train.steps=9"});
+              }),
+              AllOf(HasSubstr("train.steps is 9"), HasSubstr("train.epochs is 3")));
+  EXPECT_THAT(error_of([&] {
+                const std::string half = folder_ / "half";
+                for (const char* end : {".bin", ".idx", ".meta.json", ".tokenizer.json"}) {
+                  fs::copy_file(data + end, half + end);
+                }
+                steps_of(fmt::format("{{{}: 1, {}: 2}}", data, half), {"train.epochs=1"});
+              }),
+              HasSubstr("data.train blends 2 datasets"));
+  // Prompts and completions, several in a row.
+  std::string lines = "prompt\tcompletion\n";
+  for (int i = 0; i < 12; ++i) lines += "ab\tcd\n";
+  write_file(folder_ / "prompts.tsv", lines);
+  DerivedConfig tuned = derive(
+      load(fmt::format("data: {{train: {}}}\ntrain: {{epochs: 2}}\n", folder_ / "prompts.tsv"),
+           {"data.tokenizer=byte", "model.seq_length=16", "batch.global=3"}));
+  const TrainingData prompts = open_training_data(tuned.config, tuned.tokenizer);
+  derive_steps(tuned, prompts);
+  const int64_t rows = prompts.train->num_samples();
+  EXPECT_LT(rows, 12);
+  EXPECT_EQ(tuned.config.train.steps, (2 * rows + 2) / 3);
+}
+
+TEST_F(DeriveConfig, ResumedRunsKeepTheStepsOfTheirEpochs) {
+  write_file(folder_ / "text.txt", std::string(165, 'x'));
+  const auto prepare_again = [&] {
+    prepare({.tokenizer = "byte",
+             .input = {.inputs = {folder_ / "text.txt"}},
+             .output = folder_ / "data",
+             .overwrite = true});
+  };
+  prepare_again();
+  const std::string data = folder_ / "data";
+  const std::string yaml =
+      fmt::format("data: {{train: {}}}\nmodel: {{seq_length: 16}}\ntrain: {{epochs: 3}}\n", data);
+  train_and_save(derive(load(yaml, {"batch.global=4", "batch.micro=4"})));  // one step of 8
+  EXPECT_EQ(steps_of(data, {"train.epochs=3", "batch.global=4"}), 8);
+  EXPECT_EQ(steps_of(data, {"train.epochs=5", "batch.global=4"}), 1 + (50 - 4 + 3) / 4);
+  EXPECT_EQ(steps_of(data, {"train.epochs=3", "batch.global=10"}), 1 + (30 - 4 + 9) / 10);
+  EXPECT_THAT(error_of([&] {
+                steps_of(data, {"train.epochs=5", "batch.global=4", "train.steps=8"});
+              }),
+              HasSubstr("train.steps is 8, but train.epochs is 5"));
+  write_file(folder_ / "text.txt", std::string(400, 'x'));
+  prepare_again();
+  EXPECT_EQ(steps_of(data, {"train.epochs=3", "batch.global=4"}), 8) << "more data has arrived";
+}
 
 TEST_F(DeriveConfig, LeastConfigurationUsesTokenizerOfDataset) {
   prepare_text("data");
