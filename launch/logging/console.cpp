@@ -18,6 +18,10 @@ namespace {
 /// A log line shows the data wait from this fraction of the time on.
 constexpr double kShownDataWait = 0.01;
 
+std::string loss_text(const StepResult& result) {
+  return result.has_targets ? measured(result.loss()) : "undefined (no targets)";
+}
+
 }  // namespace
 
 Console::Console(bool prints, int64_t total_steps)
@@ -41,9 +45,9 @@ void Console::progress(const StepResult& result, double seconds_left) {
   if (!bar_.is_due()) return;
   const std::string course = losses_.text();
   bar_.draw(fmt::format(
-      "{} {}/{}  loss {:.4f}{}{}  {} left",
+      "{} {}/{}  loss {}{}{}  {} left",
       progress_bar(static_cast<double>(result.step) / static_cast<double>(total_steps_)),
-      result.step, total_steps_, result.loss(), course.empty() ? "" : " ", course,
+      result.step, total_steps_, loss_text(result), course.empty() ? "" : " ", course,
       human_duration(seconds_left)));
 }
 
@@ -51,13 +55,12 @@ void Console::step(const StepResult& result, const Speed& speed, double seconds_
   const bool padded = result.tokens != result.padded_tokens;
   const bool waits = speed.data_wait_seconds > kShownDataWait * speed.seconds;
   line(fmt::format(
-      "step {:>{}}/{}  loss {:.4f}  grad norm {:.3f}  lr {:.2e}  {:.0f} tokens/s{}{}{}{}  {} left",
-      result.step, std::to_string(total_steps_).size(), total_steps_, result.loss(),
-      result.grad_norm, result.lr, speed.tokens,
+      "step {:>{}}/{}  loss {}  grad norm {}  lr {:.2e}  {:.0f} tokens/s{}{}{}{}  {} left",
+      result.step, std::to_string(total_steps_).size(), total_steps_, loss_text(result),
+      measured(result.grad_norm, 3), result.lr, speed.tokens,
       padded ? fmt::format(" ({:.0f} with padding)", speed.padded_tokens) : "",
-      speed.mfu ? fmt::format("  MFU {:.1f}%", 100.0 * *speed.mfu) : "",
-      waits ? fmt::format("  data wait {:.1f}%", 100.0 * speed.data_wait_seconds / speed.seconds)
-            : "",
+      speed.mfu ? "  MFU " + percent(*speed.mfu) : "",
+      waits ? "  data wait " + percent(speed.data_wait_seconds / speed.seconds) : "",
       result.noise_scale ? fmt::format("  noise scale {:.4g}", *result.noise_scale) : "",
       human_duration(seconds_left)));
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "launch/support/text/human_text.h"
 
 namespace tessera {
 namespace {
@@ -15,10 +16,9 @@ ChoiceAccuracy accuracy(int64_t correct, int64_t count) {
   return {p, count > 1 ? std::sqrt(p * (1.0 - p) / (n - 1.0)) : std::nan("")};
 }
 
-std::string percent(const ChoiceAccuracy& accuracy) {
-  const std::string value = fmt::format("{:.1f}%", 100.0 * accuracy.value);
-  return std::isnan(accuracy.error) ? value
-                                    : fmt::format("{} ± {:.1f}%", value, 100.0 * accuracy.error);
+std::string text_of(const ChoiceAccuracy& accuracy) {
+  return percent(accuracy.value) +
+         (std::isnan(accuracy.error) ? "" : " ± " + percent(accuracy.error));
 }
 
 }  // namespace
@@ -55,8 +55,8 @@ ChoiceScores score_choices(const ChoiceDataset& dataset, std::span<const double>
 }
 
 std::string describe(const ChoiceScores& scores) {
-  return fmt::format("{} acc {}, acc_norm {}", scores.name, percent(scores.acc),
-                     percent(scores.acc_norm));
+  return fmt::format("{} acc {}, acc_norm {}", scores.name, text_of(scores.acc),
+                     text_of(scores.acc_norm));
 }
 
 }  // namespace tessera

@@ -7,11 +7,13 @@
 #include <cmath>
 #include <compare>
 #include <cstring>
+#include <functional>
 #include <numeric>
 #include <span>
 #include <tuple>
 
 #include "core/ops/cross_entropy.h"
+#include "launch/support/text/human_text.h"
 #include "launch/support/text/printable_text.h"
 #include "launch/support/text/terminal_text.h"
 #include "models/architecture.h"
@@ -22,6 +24,15 @@ namespace {
 
 double ratio(double part, int64_t whole) {
   return whole == 0 ? 0.0 : part / static_cast<double>(whole);
+}
+
+constexpr std::string_view kNoTargets = "no token or text has a target";
+
+/// part / whole; undefined without a whole, for the reason `why_not`.
+Metric share(std::string_view key, std::string_view name, double part, int64_t whole,
+             std::string_view why_not) {
+  if (whole == 0) return {key, name, std::nan(""), why_not};
+  return {key, name, part / static_cast<double>(whole)};
 }
 
 double value(const Tensor& sum) { return sum.span<double>()[0]; }
@@ -87,7 +98,7 @@ double correlation(std::span<const double> x, std::span<const double> y) {
     yy += dy * dy;
     xy += dx * dy;
   }
-  return xy / std::sqrt(xx * yy);
+  return xy / (std::sqrt(xx) * std::sqrt(yy));
 }
 
 /// The place of each value in ascending order; the mean of their places for equal values.
@@ -117,6 +128,18 @@ class Numbers {
 
   double pearson() const { return correlation(targets_, predictions_); }
   double spearman() const { return correlation(ranks_of(targets_), ranks_of(predictions_)); }
+  /// Why there is no correlation; "" if there is one.
+  std::string_view undefined() const {
+    const auto equal = [](const std::vector<double>& values) {
+      return std::ranges::adjacent_find(values, std::not_equal_to()) == values.end();
+    };
+    if (targets_.size() < 2) return "there are fewer than two texts";
+    if (!std::ranges::all_of(predictions_, [](double x) { return std::isfinite(x); })) {
+      return "a prediction is not finite";
+    }
+    if (equal(targets_)) return "all targets are equal";
+    return equal(predictions_) ? "all predictions are equal" : "";
+  }
 
  private:
   std::vector<double> targets_, predictions_;
@@ -193,9 +216,9 @@ std::string class_table(const Evaluation& found, const std::vector<std::string>&
   if (has_columns) text += "  predicted as";
   for (size_t label = 0; label < classes && has_columns; ++label) text += column_of(label);
   for (size_t label = 0; label < classes; ++label) {
-    text +=
-        fmt::format("\n{:<{}}  {:8.1f}%  {:5.1f}%  {:5.3f}", name_of(label), widest,
-                    100.0 * found.precision[label], 100.0 * found.recall[label], found.f1[label]);
+    text += fmt::format("\n{:<{}}  {:>9}  {:>6}  {:>5}", name_of(label), widest,
+                        percent(found.precision[label]), percent(found.recall[label]),
+                        measured(found.f1[label], 3));
     if (!has_columns) continue;
     text += fmt::format("  {:>12}", "");
     for (size_t column = 0; column < classes; ++column) {
@@ -206,25 +229,61 @@ std::string class_table(const Evaluation& found, const std::vector<std::string>&
   return text;
 }
 
-std::string describe(const Evaluation& found) {
-  std::string text = fmt::format("loss {:.4f}", found.losses.total());
-  if (found.ema_losses) text += fmt::format("  EMA loss {:.4f}", found.ema_losses->total());
+double Evaluation::best_loss() const {
+  return has_targets() ? ema_losses.value_or(losses).total() : std::nan("");
+}
+
+Json numbers_of(const Evaluation& found) {
+  Json numbers = {{"loss", found.losses.total()}};
+  if (!found.has_targets()) numbers = {{"loss", nullptr}, {"loss_undefined", kNoTargets}};
+  if (found.ema_losses && found.has_targets()) numbers["ema_loss"] = found.ema_losses->total();
   if (found.counts.token_targets > 0) {
-    text += fmt::format("  token accuracy {:.1f}% (always the most frequent: {:.1f}%)",
-                        100.0 * found.token_accuracy, 100.0 * found.most_frequent_token);
+    numbers["token_loss"] = found.losses.token;
+    numbers["token_accuracy"] = found.token_accuracy;
+    numbers["most_frequent_token"] = found.most_frequent_token;
   }
-  if (found.bits_per_byte) text += fmt::format("  bits per byte {:.4f}", *found.bits_per_byte);
+  if (found.counts.document_targets > 0) {
+    numbers["document_loss"] = found.losses.document;
+    if (found.one_label) numbers["document_accuracy"] = found.document_accuracy;
+  }
+  for (const auto& [key, name, value, undefined] : found.metrics) {
+    numbers[std::string(key)] = value;
+    if (!undefined.empty()) numbers[fmt::format("{}_undefined", key)] = undefined;
+  }
+  if (!found.f1.empty()) {
+    if (found.one_label) numbers["most_frequent_label"] = found.most_frequent_label;
+    numbers["f1"] = found.f1;
+    numbers["macro_f1"] = found.macro_f1();
+  }
+  if (found.bits_per_byte) numbers["bits_per_byte"] = *found.bits_per_byte;
+  return numbers;
+}
+
+std::string describe(const Evaluation& found) {
+  if (!found.has_targets() && found.choices.empty()) {
+    return fmt::format("loss undefined ({})", kNoTargets);
+  }
+  std::string text = fmt::format("loss {}", measured(found.losses.total()));
+  if (found.ema_losses) text += fmt::format("  EMA loss {}", measured(found.ema_losses->total()));
+  if (found.counts.token_targets > 0) {
+    text += fmt::format("  token accuracy {} (always the most frequent: {})",
+                        percent(found.token_accuracy), percent(found.most_frequent_token));
+  }
+  if (found.bits_per_byte)
+    text += fmt::format("  bits per byte {}", measured(*found.bits_per_byte));
   if (found.counts.document_targets > 0 && found.one_label) {
-    text += fmt::format("  {} accuracy {:.1f}%", found.f1.empty() ? "next-sentence" : "label",
-                        100.0 * found.document_accuracy);
+    text += fmt::format("  {} accuracy {}", found.f1.empty() ? "next-sentence" : "label",
+                        percent(found.document_accuracy));
   }
   if (!found.f1.empty() && found.one_label) {
-    text += fmt::format(" (always the most frequent: {:.1f}%)", 100.0 * found.most_frequent_label);
+    text += fmt::format(" (always the most frequent: {})", percent(found.most_frequent_label));
   }
   for (const Metric& metric : found.metrics) {
-    text += fmt::format("  {} {:.3f}", metric.name, metric.value);
+    text += metric.undefined.empty()
+                ? fmt::format("  {} {}", metric.name, measured(metric.value, 3))
+                : fmt::format("  {} undefined ({})", metric.name, metric.undefined);
   }
-  if (!found.f1.empty()) text += fmt::format("  macro F1 {:.3f}", found.macro_f1());
+  if (!found.f1.empty()) text += fmt::format("  macro F1 {}", measured(found.macro_f1(), 3));
   for (const ChoiceScores& scores : found.choices) text += "  " + describe(scores);
   return text;
 }
@@ -232,8 +291,8 @@ std::string describe(const Evaluation& found) {
 std::string describe_datasets(const Evaluation& found) {
   std::string text;
   for (const DatasetLosses& dataset : found.datasets) {
-    text += fmt::format("{}{} {:.4f}", text.empty() ? "loss by dataset: " : ", ",
-                        printable(dataset.name), dataset.losses.total());
+    text += fmt::format("{}{} {}", text.empty() ? "loss by dataset: " : ", ",
+                        printable(dataset.name), measured(dataset.losses.total()));
   }
   return text;
 }
@@ -364,21 +423,31 @@ Evaluation EvaluationCounts::finish(const LossSums& sums, const TargetCounts& co
   }
   if (!entities_.empty()) {
     const auto correct = static_cast<double>(entities_[2]);
-    result.metrics = {{"entity_precision", "entity precision", ratio(correct, entities_[1])},
-                      {"entity_recall", "recall", ratio(correct, entities_[0])},
-                      {"entity_f1", "F1", ratio(2.0 * correct, entities_[0] + entities_[1])}};
+    constexpr std::string_view kNoneFound = "no entity was predicted";
+    constexpr std::string_view kNoneThere = "no entity is labeled";
+    result.metrics = {
+        share("entity_precision", "entity precision", correct, entities_[1], kNoneFound),
+        share("entity_recall", "recall", correct, entities_[0], kNoneThere),
+        share("entity_f1", "F1", 2.0 * correct, entities_[0] + entities_[1], kNoneThere)};
   }
+  constexpr std::string_view kNoTexts = "no text has labels";
   if (type_ == ProblemType::multi_label_classification) {
     result.metrics = {
-        {"exact_match", "exact match",
-         ratio(static_cast<double>(exact_[0]), counts.document_targets)},
-        {"micro_f1", "micro F1",
-         ratio(2.0 * static_cast<double>(sum(correct_)), sum(labeled_) + sum(predicted_))}};
+        share("exact_match", "exact match", static_cast<double>(exact_[0]), counts.document_targets,
+              kNoTexts),
+        share("micro_f1", "micro F1", 2.0 * static_cast<double>(sum(correct_)),
+              sum(labeled_) + sum(predicted_), "no label is given, and none was predicted")};
   } else if (type_ == ProblemType::regression) {
     const Numbers all(gather(numbers_, dp));
-    result.metrics = {{"mse", "MSE", result.losses.document},
-                      {"pearson", "Pearson", all.pearson()},
-                      {"spearman", "Spearman", all.spearman()}};
+    const std::string_view undefined = all.undefined();
+    // Ranks of NaN would have no end.
+    const double pearson = undefined.empty() ? all.pearson() : std::nan("");
+    const double spearman = undefined.empty() ? all.spearman() : std::nan("");
+    const bool has_texts = counts.document_targets > 0;
+    result.metrics = {{"mse", "MSE", has_texts ? result.losses.document : std::nan(""),
+                       has_texts ? "" : kNoTexts},
+                      {"pearson", "Pearson", pearson, undefined},
+                      {"spearman", "Spearman", spearman, undefined}};
   } else if (!labeled_.empty()) {
     const auto most_labeled = *std::max_element(labeled_.begin(), labeled_.end());
     result.most_frequent_label = ratio(static_cast<double>(most_labeled), counts.document_targets);

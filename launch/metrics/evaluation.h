@@ -9,6 +9,7 @@
 #include "launch/metrics/choice_scores.h"
 #include "launch/metrics/entities.h"
 #include "launch/metrics/retrieval.h"
+#include "launch/support/text/json.h"
 #include "models/losses.h"
 #include "models/model_config.h"
 #include "models/token_batch.h"
@@ -46,9 +47,10 @@ Losses mean_losses(const LossSums& sums, const TargetCounts& counts);
 
 /// A number that only some heads have.
 struct Metric {
-  std::string_view key;   ///< in metrics.jsonl and JSON reports: "micro_f1"
-  std::string_view name;  ///< "micro F1"
-  double value = 0.0;
+  std::string_view key;             ///< in metrics.jsonl and JSON reports: "micro_f1"
+  std::string_view name;            ///< "micro F1"
+  double value = 0.0;               ///< NaN if it is undefined
+  std::string_view undefined = {};  ///< why it has no value: "all targets are equal"
 };
 
 /// The losses of one dataset of an evaluation's blend, over all its targets.
@@ -89,12 +91,20 @@ struct Evaluation {
 
   static constexpr int64_t kMostConfused = 256;
 
+  /// Whether anything was predicted; otherwise the losses are undefined.
+  bool has_targets() const { return counts.token_targets + counts.document_targets > 0; }
+
   /// The mean of `f1` over the labels.
   double macro_f1() const;
 
   /// The loss that tells how good the run's model is: of the averaged weights, if there are any.
-  double best_loss() const { return ema_losses.value_or(losses).total(); }
+  /// NaN without targets.
+  double best_loss() const;
 };
+
+/// The numbers of an evaluation by their names in JSON, as "loss" and "token_accuracy", except
+/// those of parts of the data. Undefined ones are null, and NAME_undefined says why.
+Json numbers_of(const Evaluation& found);
 
 /// Precision, recall and F1 of each of up to kMostConfused labels and, of up to 20 classes, the
 /// confusion matrix, as a table; "" without labels. `names` are those of the labels, or empty.

@@ -33,8 +33,9 @@ struct BadStep {
 
 /// The result of the last step, and the work of all steps since the previous result.
 struct StepResult {
-  int64_t step = 0;  ///< steps done, including this one
-  Losses losses;     ///< before the update
+  int64_t step = 0;         ///< steps done, including this one
+  Losses losses;            ///< before the update
+  bool has_targets = true;  ///< otherwise the loss is undefined
   double loss() const { return losses.total(); }
   double grad_norm = 0.0;  ///< before clipping
   double lr = 0.0;

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "core/memory.h"
-#include "core/ops/elementwise.h"
 #include "parallel/communicators/exchange.h"
 
 namespace tessera {
@@ -16,16 +15,10 @@ struct ContinuationSums {
   std::span<double> misses;  ///< targets beside which another token is likelier
 };
 
-OwnedTensor host_copy(const Tensor& tensor) {
-  OwnedTensor copied(tensor.shape(), tensor.dtype());
-  copy(tensor, copied.tensor);
-  return copied;
-}
-
 /// Adds the scores (M) of a micro-batch to the sums of its continuations, which are the labels of
 /// its documents.
 void add_scores(const TokenBatch& batch, const TargetScores& each, const ContinuationSums& sums) {
-  const OwnedTensor losses = host_copy(each.losses), margins = host_copy(each.margins);
+  const OwnedTensor losses = on_host(each.losses), margins = on_host(each.margins);
   const auto ends = batch.documents.span<int32_t>().subspan(1);
   const auto labels = batch.labels.span<int32_t>(), rows = batch.target_rows.span<int32_t>();
   size_t document = 0;

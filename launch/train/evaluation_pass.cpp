@@ -7,17 +7,13 @@
 #include "parallel/communicators/exchange.h"
 
 namespace tessera {
-namespace {
 
-/// Undefined if `tensor` is.
 OwnedTensor on_host(const Tensor& tensor) {
   if (!tensor.defined()) return {};
   OwnedTensor result(tensor.shape(), tensor.dtype());
   copy(tensor, result.tensor);
   return result;
 }
-
-}  // namespace
 
 StepContext evaluation_context(Arena& arena, const SequenceShard& rows) {
   StepContext ctx{arena};

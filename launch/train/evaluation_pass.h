@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/arena.h"
+#include "core/memory.h"
 #include "launch/data/eval_datasets.h"
 #include "launch/data/loading/device_batch.h"
 #include "launch/data/loading/prefetched_evaluation.h"
@@ -36,6 +37,9 @@ struct EvaluationPass {
 /// replica see the same one.
 using OnEvaluated = std::function<void(const TokenBatch& batch)>;
 
+/// A copy in host memory; undefined if `tensor` is.
+OwnedTensor on_host(const Tensor& tensor);
+
 /// The context for evaluating one micro-batch.
 StepContext evaluation_context(Arena& arena, const SequenceShard& rows);
 
@@ -46,7 +50,7 @@ Tensor allocate_predictions(Arena& arena, const ModelConfig& config, const Token
 /// Memory for the loss of each target of a batch.
 TargetLosses allocate_losses(Arena& arena, const TokenBatch& batch);
 
-/// Evaluates the first `num_batches` batches of the evaluation data, without dropout. Throws on all
+/// Evaluates `num_batches` batches of the evaluation data, without dropout. Throws on all
 /// ranks or none, as TokenBatches::load_eval does. Collective over the world.
 Evaluation evaluate(const EvaluationPass& pass, int64_t num_batches,
                     const OnEvaluated& on_evaluated = {});

@@ -113,11 +113,13 @@ std::string describe_statistics(const IndexedDataset& dataset,
   if (metadata && metadata->tokenizer.kind != kNoTokenizer) {
     const auto tokens = static_cast<double>(metadata->tokens);
     text += description_line(
-        "text", fmt::format("{}, {:.2f} bytes a token, unknown tokens: {}, characters for invalid "
-                            "UTF-8: {}",
+        "text", fmt::format("{}, {:.2f} bytes a token, unknown tokens: {}{}",
                             human_bytes(static_cast<size_t>(metadata->bytes)),
                             share(metadata->bytes, tokens), with_share(metadata->unknown, tokens),
-                            grouped(metadata->invalid)));
+                            metadata->invalid == 0
+                                ? ""
+                                : fmt::format(", characters that replace invalid UTF-8: {}",
+                                              grouped(metadata->invalid))));
   }
   std::vector<std::vector<std::string>> rows = {
       {"tokens in a", "mean", "median", "90%", "99%", "longest"}, table_row("document", documents)};

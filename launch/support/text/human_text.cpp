@@ -31,6 +31,19 @@ std::string human_amount(double amount) {
   return fmt::format("{:.{}f} {}", amount, digits, kPrefixes[prefix]);
 }
 
+std::string measured(double value, int decimals) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0.0 ? "infinite" : "-infinite";
+  const double size = std::abs(value);
+  if (size >= 1e6) return fmt::format("{:.3e}", value);
+  if (size != 0.0 && size < 0.5 * std::pow(10.0, -decimals)) return fmt::format("{:.2e}", value);
+  return fmt::format("{:.{}f}", value, decimals);
+}
+
+std::string percent(double fraction) {
+  return std::isnan(fraction) ? "undefined" : fmt::format("{:.1f}%", 100.0 * fraction);
+}
+
 std::string human_duration(double seconds) {
   const auto whole = static_cast<int64_t>(std::llround(std::max(0.0, seconds)));
   if (whole >= 3600) return fmt::format("{}h{:02}m", whole / 3600, whole % 3600 / 60);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "launch/support/text/human_text.h"
 #include "launch/tools/evaluate/eval_run.h"
 
 namespace tessera {
@@ -32,20 +33,9 @@ std::string scored_to_string(const EvalReport& report) {
                      static_cast<double>(report.scored->tokens) / std::max(report.seconds, 1e-9));
 }
 
-Json scored_to_json(const EvalReport& report) {
-  Json json = {{"checkpoint", report.checkpoint.string()},
-               {"step", report.step},
-               {"ema", report.ema},
-               {"texts", report.scored->lines},
-               {"token_targets", report.scored->tokens},
-               {"seconds", report.seconds}};
-  if (!report.notes.empty()) json["notes"] = report.notes;
-  return json;
-}
-
-Json choices_to_json(const EvalReport& report) {
+Json choices_to_json(const std::vector<ChoiceScores>& choices) {
   Json files = Json::array();
-  for (const ChoiceScores& scores : report.found.choices) {
+  for (const ChoiceScores& scores : choices) {
     files.push_back({{"name", scores.name},
                      {"questions", scores.questions},
                      {"choices", scores.choices},
@@ -54,13 +44,7 @@ Json choices_to_json(const EvalReport& report) {
                      {"acc_norm", scores.acc_norm.value},
                      {"acc_norm_stderr", scores.acc_norm.error}});
   }
-  Json json = {{"checkpoint", report.checkpoint.string()},
-               {"step", report.step},
-               {"ema", report.ema},
-               {"multiple_choice", std::move(files)},
-               {"seconds", report.seconds}};
-  if (!report.notes.empty()) json["notes"] = report.notes;
-  return json;
+  return files;
 }
 
 Json datasets_to_json(const Evaluation& found) {
@@ -102,7 +86,7 @@ std::string to_string(const EvalReport& report) {
                       static_cast<double>(counts.tokens) / std::max(report.seconds, 1e-9),
                       describe(found));
   if (counts.token_targets > 0 && !report.token_labels) {
-    text += fmt::format("  perplexity {:.2f}", std::exp(found.losses.token));
+    text += fmt::format("  perplexity {}", measured(std::exp(found.losses.token), 2));
   }
   if (const std::string datasets = describe_datasets(found); !datasets.empty()) {
     text += "\n" + datasets;
@@ -115,44 +99,38 @@ std::string to_string(const EvalReport& report) {
 
 Json to_json(const EvalReport& report) {
   const Evaluation& found = report.found;
-  if (!found.choices.empty()) return choices_to_json(report);
-  if (report.scored) return scored_to_json(report);
   Json json = {{"checkpoint", report.checkpoint.string()},
                {"step", report.step},
                {"ema", report.ema},
-               {"loss", found.losses.total()},
-               {"samples", report.samples},
+               {"seconds", report.seconds}};
+  if (!report.notes.empty()) json["notes"] = report.notes;
+  if (!found.choices.empty()) {
+    json["multiple_choice"] = choices_to_json(found.choices);
+    return json;
+  }
+  if (report.scored) {
+    json.update({{"texts", report.scored->lines}, {"token_targets", report.scored->tokens}});
+    return json;
+  }
+  json.update({{"samples", report.samples},
                {"tokens", found.counts.tokens},
                {"token_targets", found.counts.token_targets},
-               {"document_targets", found.counts.document_targets},
-               {"seconds", report.seconds}};
-  if (found.counts.token_targets > 0) {
-    json["token_loss"] = found.losses.token;
-    if (!report.token_labels) json["perplexity"] = std::exp(found.losses.token);
-    json["token_accuracy"] = found.token_accuracy;
-    json["most_frequent_token"] = found.most_frequent_token;
+               {"document_targets", found.counts.document_targets}});
+  json.update(numbers_of(found));
+  if (found.counts.token_targets > 0 && !report.token_labels) {
+    json["perplexity"] = std::exp(found.losses.token);
   }
-  if (!report.notes.empty()) json["notes"] = report.notes;
-  if (found.bits_per_byte) json["bits_per_byte"] = *found.bits_per_byte;
   if (!found.datasets.empty()) json["datasets"] = datasets_to_json(found);
-  if (found.counts.document_targets > 0) {
-    json["document_loss"] = found.losses.document;
-    if (found.one_label) json["document_accuracy"] = found.document_accuracy;
-  }
-  for (const Metric& metric : found.metrics) json[std::string(metric.key)] = metric.value;
   if (!found.f1.empty()) {
-    if (found.one_label) json["most_frequent_label"] = found.most_frequent_label;
     if (!report.label_names.empty()) json["labels"] = report.label_names;
     json["precision"] = found.precision;
     json["recall"] = found.recall;
-    json["f1"] = found.f1;
-    json["macro_f1"] = found.macro_f1();
-    if (!found.confusion.empty()) {
-      json["confusion"] = Json::array();
-      const auto classes = std::ssize(found.f1);
-      for (auto row = found.confusion.begin(); row != found.confusion.end(); row += classes) {
-        json["confusion"].push_back(std::vector<int64_t>(row, row + classes));
-      }
+  }
+  if (!found.confusion.empty()) {
+    json["confusion"] = Json::array();
+    const auto classes = std::ssize(found.f1);
+    for (auto row = found.confusion.begin(); row != found.confusion.end(); row += classes) {
+      json["confusion"].push_back(std::vector<int64_t>(row, row + classes));
     }
   }
   return json;

@@ -55,7 +55,7 @@ std::string newest_metrics(const fs::path& folder, const std::vector<std::string
       if (!text.empty()) text += ", ";
       text += json[key].is_number_integer()
                   ? fmt::format("{} {}", key, json[key].get<int64_t>())
-                  : fmt::format("{} {:.4f}", key, json[key].get<double>());
+                  : fmt::format("{} {}", key, measured(json[key].get<double>()));
       if (&key == &keys.back()) newest = text;
     }
   });

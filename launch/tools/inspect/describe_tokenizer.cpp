@@ -58,10 +58,12 @@ std::string describe_tokenizer(const Tokenizer& tokenizer, const std::optional<s
   lines += description_line("some", some_tokens(tokenizer));
   if (!text) return lines;
   const std::vector<int32_t> tokens = tokenizer.encode(*text);
+  const int64_t invalid = tokenizer.count_invalid(*text);
   lines += description_line(
-      "text", fmt::format("{} bytes, {} tokens, {} characters for invalid "
-                          "UTF-8",
-                          text->size(), tokens.size(), tokenizer.count_invalid(*text)));
+      "text",
+      fmt::format(
+          "{} bytes, {} tokens{}", text->size(), tokens.size(),
+          invalid == 0 ? "" : fmt::format(", {} characters that replace invalid UTF-8", invalid)));
   for (const int32_t token : tokens) {
     lines += fmt::format("  {:>7}  {}\n", token, tokenizer.token_text(token));
   }

@@ -11,13 +11,18 @@ namespace {
 
 constexpr size_t kMostDocuments = 20;
 
+/// All digits, because bits are compared.
+std::string exact(double value) {
+  return std::isfinite(value) ? fmt::format("{}", value) : measured(value);
+}
+
 std::string comparison(const ReplayReport& report) {
   if (!report.logged) return "metrics.jsonl has no line of this step";
   if (report.same_bits()) return "the same bits as in metrics.jsonl";
   return fmt::format(
       "metrics.jsonl has loss {} and gradient norm {}: only the same layout, device and program "
       "have the same bits",
-      report.logged->loss, report.logged->grad_norm);
+      exact(report.logged->loss), exact(report.logged->grad_norm));
 }
 
 /// Not finite first, then by loss.
@@ -42,7 +47,7 @@ std::string document_lines(const ReplayReport& report) {
                                        shown.size(), report.documents.size());
   text += fmt::format("  {:>12}  {:>7}  {:>9}  document\n", "loss", "targets", "data rank");
   for (const DocumentLoss& one : shown) {
-    text += fmt::format("  {:>12.6g}  {:>7}  {:>9}  {}\n", one.losses.total(),
+    text += fmt::format("  {:>12}  {:>7}  {:>9}  {}\n", measured(one.losses.total()),
                         one.token_targets + one.document_targets, one.data_rank, one.name);
   }
   return text;
@@ -55,8 +60,9 @@ std::string layer_lines(const ReplayReport& report) {
   text += fmt::format("  {:<{}}  {:>13}  {:>12}  {:>12}\n", "layer", width, "parameters", "weights",
                       "gradient");
   for (const LayerNorms& layer : report.layers) {
-    text += fmt::format("  {:<{}}  {:>13}  {:>12.6g}  {:>12.6g}\n", layer.layer, width,
-                        grouped(layer.parameters), layer.weights, layer.gradients);
+    text +=
+        fmt::format("  {:<{}}  {:>13}  {:>12}  {:>12}\n", layer.layer, width,
+                    grouped(layer.parameters), measured(layer.weights), measured(layer.gradients));
   }
   return text;
 }
@@ -69,8 +75,8 @@ std::string to_string(const ReplayReport& report) {
       fmt::format("step {} of {}, on {}\n", result.step, report.run.string(), report.layout);
   text += fmt::format("{}, and {} step{} computed before it\n", report.start, report.steps,
                       report.steps == 1 ? "" : "s");
-  text += fmt::format("loss {}  gradient norm {}  lr {:g}: {}\n", result.loss(), result.grad_norm,
-                      result.lr, comparison(report));
+  text += fmt::format("loss {}  gradient norm {}  lr {:g}: {}\n", exact(result.loss()),
+                      exact(result.grad_norm), result.lr, comparison(report));
   if (report.skipped) {
     text += fmt::format("the step changes no weight, because {}\n", *report.skipped);
   }

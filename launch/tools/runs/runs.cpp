@@ -74,7 +74,7 @@ bool is_alive(const std::string& state) {
 std::string accuracies(const RunResults& results) {
   std::string text;
   for (const auto& [name, accuracy] : results.choices) {
-    text += fmt::format("{}{} {:.1f}%", text.empty() ? "" : ", ", name, 100.0 * accuracy);
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, percent(accuracy));
   }
   return text;
 }
@@ -89,10 +89,11 @@ std::vector<std::string> row_of(const fs::path& path, double age) {
     const auto total = run.total_steps();
     row.push_back(state);
     row.push_back(grouped(run.last_step) + (total ? "/" + grouped(*total) : ""));
-    row.push_back(results.loss ? fmt::format("{:.4f}", results.loss->value) : "");
-    row.push_back(results.eval_loss ? fmt::format("{:.4f} (step {})", results.eval_loss->value,
-                                                  grouped(results.eval_loss->step))
-                                    : "");
+    row.push_back(results.loss ? measured(results.loss->value) : "");
+    row.push_back(results.eval_loss
+                      ? fmt::format("{} (step {})", measured(results.eval_loss->value),
+                                    grouped(results.eval_loss->step))
+                      : "");
     row.push_back(accuracies(results));
     row.push_back(results.tokens_per_second ? human_amount(*results.tokens_per_second) : "");
     row.push_back(is_alive(state) ? seconds_left(run) : "");

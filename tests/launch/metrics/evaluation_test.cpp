@@ -242,6 +242,56 @@ TEST(Evaluation, CorrelatesNumbers) {
   }
 }
 
+TEST(Evaluation, SaysWhyANumberIsUndefined) {
+  struct Case {
+    ProblemType type;
+    std::vector<Values> texts;
+    const char* key;
+    const char* why;
+  };
+  const auto label_sets = ProblemType::multi_label_classification;
+  const Case cases[] = {
+      {ProblemType::regression,
+       {{{1.0f}, {2.0f}}, {{3.0f}, {2.0f}}},
+       "pearson",
+       "all predictions are equal"},
+      {ProblemType::regression,
+       {{{1.0f}, {2.0f}}, {{1.0f}, {3.0f}}},
+       "spearman",
+       "all targets are equal"},
+      {ProblemType::regression, {{{1.0f}, {2.0f}}}, "pearson", "there are fewer than two texts"},
+      {ProblemType::regression,
+       {{{1.0f}, {NAN}}, {{2.0f}, {3.0f}}},
+       "pearson",
+       "a prediction is not finite"},
+      {ProblemType::regression, {}, "mse", "no text has labels"},
+      {label_sets, {}, "exact_match", "no text has labels"},
+      {label_sets,
+       {{{0, 0, 0}, {-1.0f, -1.0f, -1.0f}}},
+       "micro_f1",
+       "no label is given, and none was predicted"}};
+  for (const auto& [type, texts, key, why] : cases) {
+    const int64_t width = type == ProblemType::regression ? 1 : kLabels;
+    evaluate_on_ranks(classifier(width, type), width, texts, 2, [&](const Evaluation& found) {
+      EXPECT_TRUE(std::isnan(metric(found, key)));
+      const Json json = parse_json(numbers_of(found).dump(), "the numbers");
+      EXPECT_TRUE(json.at(key).is_null()) << key;
+      EXPECT_EQ(json.at(fmt::format("{}_undefined", key)), why);
+      EXPECT_EQ(describe(found).find("nan"), std::string::npos) << describe(found);
+    });
+  }
+}
+
+TEST(Evaluation, HasNoLossWithoutTargets) {
+  Evaluation none;
+  EXPECT_TRUE(std::isnan(none.best_loss())) << "is no better than any other";
+  EXPECT_TRUE(numbers_of(none).at("loss").is_null());
+  EXPECT_TRUE(numbers_of(none).contains("loss_undefined"));
+  EXPECT_EQ(describe(none).find("0.0"), std::string::npos) << describe(none);
+  none.counts.token_targets = 1;
+  EXPECT_EQ(none.best_loss(), 0.0);
+}
+
 TEST(Evaluation, IsZeroWithoutTexts) {
   const auto self = make_self_communicator();
   const OwnedTensor sums({LossSums::kCount}, DType::f64);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "launch/support/text/human_text.h"
 
@@ -23,6 +24,24 @@ TEST(Table, SortsNamesInNaturalOrder) {
   EXPECT_EQ(names, (std::vector<std::string>{"", "a", "blocks.1.z", "blocks.2", "blocks.2.b",
                                              "blocks.10.a"}));
   EXPECT_FALSE(in_natural_order("blocks.2", "blocks.2"));
+}
+
+TEST(HumanText, FormatsMeasuredNumbersOfAnySize) {
+  const std::pair<double, const char*> cases[] = {{2.34567, "2.3457"},
+                                                  {-2.0, "-2.0000"},
+                                                  {0.0, "0.0000"},
+                                                  {0.00005, "0.0001"},
+                                                  {0.000049, "4.90e-05"},
+                                                  {999999.0, "999999.0000"},
+                                                  {873168830182981632.0, "8.732e+17"},
+                                                  {-1e300, "-1.000e+300"},
+                                                  {INFINITY, "infinite"},
+                                                  {-INFINITY, "-infinite"},
+                                                  {-std::nan(""), "NaN"}};
+  for (const auto& [value, text] : cases) EXPECT_EQ(measured(value), text);
+  EXPECT_EQ(measured(0.0004, 3), "4.00e-04");
+  EXPECT_EQ(percent(0.5), "50.0%");
+  EXPECT_EQ(percent(std::nan("")), "undefined");
 }
 
 TEST(HumanText, FormatsNumbers) {
