@@ -72,13 +72,14 @@ MetricsLog::MetricsLog(const std::filesystem::path& run_dir, int64_t steps_done,
 void MetricsLog::step(const StepResult& result, int64_t run_tokens, const Speed& speed,
                       const std::optional<SlowestRank>& slowest) {
   Json line = {{"step", result.step},
-               {"loss", result.loss()},
+               {"loss", result.has_targets ? Json(result.loss()) : Json()},
                {"grad_norm", result.grad_norm},
                {"lr", result.lr},
                {"tokens", run_tokens},
                {"tokens_per_second", speed.tokens},
                {"padded_tokens_per_second", speed.padded_tokens},
                {"step_ms", result.seconds_per_step() * 1e3}};
+  if (!result.has_targets) line["loss_undefined"] = "no token or text has a target";
   line["data_wait_seconds"] = speed.data_wait_seconds;
   line["model_flops_per_second"] = speed.flops;
   if (speed.mfu) line["mfu"] = *speed.mfu;
@@ -122,25 +123,9 @@ void MetricsLog::rolled_back(int64_t step, const BadStep& failed, int64_t rollba
 }
 
 void MetricsLog::evaluation(int64_t step, const Evaluation& found) {
-  Json line = {{"step", step}, {"eval_loss", found.losses.total()}};
-  if (found.ema_losses) line["eval_ema_loss"] = found.ema_losses->total();
-  if (found.counts.token_targets > 0) {
-    line["eval_token_loss"] = found.losses.token;
-    line["eval_token_accuracy"] = found.token_accuracy;
-    line["eval_most_frequent_token"] = found.most_frequent_token;
-  }
-  if (found.counts.document_targets > 0) {
-    line["eval_document_loss"] = found.losses.document;
-    if (found.one_label) line["eval_document_accuracy"] = found.document_accuracy;
-  }
-  for (const Metric& metric : found.metrics)
-    line[fmt::format("eval_{}", metric.key)] = metric.value;
-  if (!found.f1.empty()) {
-    if (found.one_label) line["eval_most_frequent_label"] = found.most_frequent_label;
-    line["eval_f1"] = found.f1;
-    line["eval_macro_f1"] = found.macro_f1();
-  }
-  if (found.bits_per_byte) line["eval_bits_per_byte"] = *found.bits_per_byte;
+  Json line = {{"step", step}};
+  const Json numbers = numbers_of(found);
+  for (const auto& [key, value] : numbers.items()) line["eval_" + key] = value;
   for (const DatasetLosses& dataset : found.datasets) {
     line["eval_loss/" + dataset.name] = dataset.losses.total();
     if (dataset.bits_per_byte) line["eval_bits_per_byte/" + dataset.name] = *dataset.bits_per_byte;
@@ -153,6 +138,10 @@ void MetricsLog::evaluation(int64_t step, const Evaluation& found) {
     line[acc + "_norm_stderr"] = scores.acc_norm.error;
   }
   write(line);
+}
+
+void MetricsLog::event(int64_t step, const char* kind, const std::string& text) {
+  write({{"step", step}, {kind, valid_utf8(text)}});
 }
 
 void MetricsLog::saved(const SavedCheckpoint& saved) {

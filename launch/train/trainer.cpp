@@ -326,6 +326,7 @@ StepResult Trainer::local_result() {
   StepResult result;
   result.step = steps_done_;
   result.losses = mean_losses({record.losses()}, counts_);
+  result.has_targets = counts_.token_targets + counts_.document_targets > 0;
   result.grad_norm = record.norm().span<double>()[0];
   result.lr = learning_rate(config_.optimizer, steps_done_ - 1, config_.train.steps);
   result.steps = since_result_.steps;
@@ -445,8 +446,9 @@ void Trainer::require_finite_steps() {
   if (!failed_step_) failed_step_ = describe_bad_step(step, reason.value());
   throw SharedError(
       fmt::format(
-          "{}{}: training stops before it changes a weight. {}{}. Checkpoints are unchanged; "
-          "resume from an earlier step with a smaller optimizer.lr, or with optimizer.grad_clip",
+          "{}{}. Resume from an earlier checkpoint with a smaller optimizer.lr, or with "
+          "optimizer.grad_clip: training stops before it changes a weight, and checkpoints are "
+          "unchanged. {}{}",
           failed_step_->what,
           most == 0 ? ""
                     : fmt::format(", and train.max_skipped_steps allows no more than {}", most),

@@ -115,8 +115,9 @@ ExitCode TrainingLoop::run() {
     const ExitCode end = run_steps();
     write_report(/*run_goes_on=*/false);
     return end;
-  } catch (const SharedError&) {
+  } catch (const SharedError& error) {
     if (metrics_ && trainer_.failed_step() != nullptr) metrics_->bad_step(*trainer_.failed_step());
+    if (metrics_) metrics_->event(trainer_.steps_done(), "failed", error.what());
     finish_save_after_error();  // all ranks are here
     write_report(/*run_goes_on=*/false);
     throw;
@@ -287,6 +288,11 @@ void TrainingLoop::log_result(const StepResult& result, bool line_is_due) {
     if (metrics_) metrics_->step(result, trainer_.tokens_done(), clock_.speed(), slowest);
     clock_.restart();
     if (const std::string slow = stragglers_.take_warning(); !slow.empty()) console_.warning(slow);
+  }
+  if (result.has_targets) {
+    const std::string rise = divergence_.add(result.step, result.loss(), result.grad_norm);
+    if (!rise.empty()) console_.warning(rise);
+    if (!rise.empty() && metrics_) metrics_->event(result.step, "warning", rise);
   }
   console_.progress(result, left);
   check_metrics();

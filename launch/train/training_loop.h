@@ -16,6 +16,7 @@
 #include "launch/logging/metrics_log.h"
 #include "launch/logging/step_timeline.h"
 #include "launch/metrics/picture.h"
+#include "launch/train/diagnosis/divergence_watch.h"
 #include "launch/train/evaluation_history.h"
 #include "launch/train/start/run_lock.h"
 #include "launch/train/start/stop_signal.h"
@@ -127,6 +128,7 @@ class TrainingLoop {
   StepTimeline timeline_;
   StepClock clock_;
   WalltimeLimit walltime_;
+  DivergenceWatch divergence_;
   StragglerWatch stragglers_;  // on CPUs; the host does not wait for collectives on GPUs
   bool is_first_ = true;
   bool metrics_wait_ = false;  // for room on the disk

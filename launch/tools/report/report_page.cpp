@@ -23,9 +23,7 @@ constexpr std::string_view kNone = "–";
 /// Text of a run for an element.
 std::string safe(std::string_view text) { return escape_html(printable(text)); }
 
-std::string number(double value) { return fmt::format("{:.4g}", value); }
-
-std::string percent(double value) { return fmt::format("{:.1f} %", 100.0 * value); }
+std::string number(double value) { return measured(value); }
 
 std::string at_step(const RunPoint& point) { return fmt::format("step {}", grouped(point.step)); }
 
@@ -47,15 +45,8 @@ Json to_json(const RunSeries& series) {
 }
 
 std::string_view name_of(RunEvent::Kind kind) {
-  switch (kind) {
-    case RunEvent::Kind::restart:
-      return "restart";
-    case RunEvent::Kind::rollback:
-      return "rollback";
-    case RunEvent::Kind::skipped:
-      break;
-  }
-  return "skipped";
+  constexpr std::string_view kNames[] = {"restart", "rollback", "skipped", "warning", "failure"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 /// Text of several lines. Tabs stay, and what else is unprintable is escaped.

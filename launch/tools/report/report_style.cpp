@@ -107,7 +107,7 @@ figcaption button { font-size: 12.5px; padding: 1px 8px; }
 .curve.dots { stroke-width: 1.25; }
 .curve.raw { stroke-width: 1; opacity: .35; }
 .event { stroke: var(--faint); stroke-dasharray: 3 3; fill: none; }
-.event.rollback { stroke: var(--mark); }
+.event.rollback, .event.warning, .event.failure { stroke: var(--mark); }
 .event.skipped { stroke: none; fill: var(--mark); }
 .cursor { stroke: var(--ink); opacity: .5; pointer-events: none; }
 .point { stroke: var(--card); stroke-width: 1.5; pointer-events: none; }

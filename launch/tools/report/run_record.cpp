@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "launch/config/values/yaml_reader.h"
 #include "launch/support/input/json_log.h"
+#include "launch/support/text/human_text.h"
 #include "launch/support/text/json.h"
 #include "launch/support/text/number_text.h"
 #include "launch/support/text/utf8.h"
@@ -70,7 +71,7 @@ std::string shown(const Json& line, const char* key) {
   const auto found = line.find(key);
   if (found == line.end()) return "not known";
   const double value = double_of(*found);
-  return std::isnan(value) ? "not finite" : fmt::format("{:.4g}", value);
+  return std::isnan(value) ? "not finite" : measured(value, 3);
 }
 
 /// Collects the lines of metrics.jsonl.
@@ -91,6 +92,10 @@ class MetricsReader {
       add_rollback(*step, line);
     } else if (line.contains("bad_step")) {
       add_skipped(*step, line);
+    } else if (const std::string warning = text_at(line, "warning"); !warning.empty()) {
+      add_event({RunEvent::Kind::warning, *step, warning}, warnings_);
+    } else if (const std::string why = text_at(line, "failed"); !why.empty()) {
+      add_event({RunEvent::Kind::failure, *step, "failed: " + why}, failures_);
     } else {
       add_values(*step, line);
     }
@@ -170,7 +175,7 @@ class MetricsReader {
   RunRecord& record_;
   DamagedLines damaged_ = {.file = "metrics.jsonl"};
   std::set<std::string, std::less<>> evaluation_keys_;
-  int64_t skipped_ = 0, rollbacks_ = 0;
+  int64_t skipped_ = 0, rollbacks_ = 0, warnings_ = 0, failures_ = 0;
 };
 
 /// Collects the lines of supervise.jsonl.

@@ -26,7 +26,7 @@ using RunSeries = std::vector<RunPoint>;
 
 /// Something that happened at a step.
 struct RunEvent {
-  enum class Kind : uint8_t { restart, rollback, skipped };
+  enum class Kind : uint8_t { restart, rollback, skipped, warning, failure };
 
   Kind kind;
   int64_t step = 0;

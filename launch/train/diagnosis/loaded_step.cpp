@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 
 #include "core/checked.h"
 #include "core/ops/elementwise.h"
@@ -23,16 +24,44 @@ OwnedTensor on_device(const std::vector<int32_t>& numbers, Device device) {
 
 }  // namespace
 
-std::string DocumentName::name() const {
-  return alone ? fmt::format("sample {}", sample)
-               : fmt::format("document {} of sample {}", document, sample);
+std::string DocumentName::source() const {
+  std::vector<std::string> from;
+  for (const TextOrigin& origin : origins) from.push_back(to_string(origin));
+  return fmt::format("{}", fmt::join(from, ", "));
 }
 
 std::string DocumentName::text() const {
-  if (origins.empty()) return name();
-  std::vector<std::string> from;
-  for (const TextOrigin& origin : origins) from.push_back(to_string(origin));
-  return fmt::format("{} ({})", name(), fmt::join(from, ", "));
+  const std::string name = alone ? fmt::format("sample {}", sample)
+                                 : fmt::format("document {} of sample {}", document, sample);
+  return origins.empty() ? name : fmt::format("{} ({})", name, source());
+}
+
+std::vector<std::string> names_of(const std::vector<DocumentName>& documents) {
+  constexpr size_t kMostSamples = 3;
+  std::map<std::string, std::vector<const DocumentName*>> by_source;
+  std::vector<std::string> order, names;
+  for (const DocumentName& document : documents) {
+    // Without a source, each has a name of its own.
+    const std::string source = document.origins.empty() ? document.text() : document.source();
+    std::vector<const DocumentName*>& same = by_source[source];
+    if (same.empty()) order.push_back(source);
+    same.push_back(&document);
+  }
+  for (const std::string& source : order) {
+    const std::vector<const DocumentName*>& same = by_source[source];
+    if (same.size() == 1) {
+      names.push_back(same[0]->text());
+      continue;
+    }
+    std::vector<int64_t> samples;
+    for (const DocumentName* document : same) samples.push_back(document->sample);
+    samples.resize(std::min(samples.size(), kMostSamples));
+    names.push_back(fmt::format(
+        "samples {}{} ({})", fmt::join(samples, ", "),
+        same.size() > kMostSamples ? fmt::format(" and {} more", same.size() - kMostSamples) : "",
+        source));
+  }
+  return names;
 }
 
 LoadedStep::LoadedStep(const StepParts& parts, int64_t first_place)

@@ -35,11 +35,16 @@ struct DocumentName {
   bool alone = true;     ///< whether the sample has no other
   std::vector<TextOrigin> origins = {};
 
-  /// "sample 17", or "document 2 of sample 17".
-  std::string name() const;
-  /// The same, and where its text is from: "sample 17 (documents 3 to 5 of data/corpus)".
+  /// "sample 17", or "document 2 of sample 17", and where its text is from: "sample 17 (documents 3
+  /// to 5 of data/corpus)".
   std::string text() const;
+  /// "documents 3 to 5 of data/corpus"; "" if it is not known.
+  std::string source() const;
 };
+
+/// The texts of documents. Those from the same place are named together, as "samples 3, 5 and 2
+/// more (document 3 of data/corpus)".
+std::vector<std::string> names_of(const std::vector<DocumentName>& documents);
 
 /// This data rank's micro-batches of any step, loaded by load().
 class LoadedStep final : public MicroBatchSource {

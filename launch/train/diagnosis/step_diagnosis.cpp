@@ -121,9 +121,9 @@ std::vector<std::string> bad_documents(const StepParts& parts, int64_t step, Loa
     }
   }
   const std::vector<DocumentName> documents = loaded.documents(micro_batch);
-  std::vector<std::string> names;
-  for (const size_t d : numbers) names.push_back(documents[d].text());
-  return names;
+  std::vector<DocumentName> found;
+  for (const size_t d : numbers) found.push_back(documents[d]);
+  return names_of(found);
 }
 
 /// Every rank's JSON, in rank order.

@@ -180,9 +180,21 @@ TEST(RunRecord, TellsSkippedStepsAndRollbacks) {
   EXPECT_EQ(run.events[1].text,
             "changed no weight: the loss was not finite, first in blocks.1.mlp");
   EXPECT_EQ(run.events[2].text,
-            "changed no weight: a spike, gradient norm 50.5 with a median of 2");
+            "changed no weight: a spike, gradient norm 50.500 with a median of 2.000");
   EXPECT_EQ(run.skipped_steps, 2);
   EXPECT_EQ(run.rollbacks, 1);
+}
+
+TEST(RunRecord, TellsWarningsAndWhyARunFailed) {
+  const RunRecord run = metrics(step_line(1, 2.0) +
+                                "{\"step\":40,\"warning\":\"the run diverges\"}\n"
+                                "{\"step\":60,\"failed\":\"the loss of step 60 is NaN\"}\n");
+  ASSERT_EQ(run.events.size(), 2u);
+  EXPECT_EQ(run.events[0].kind, RunEvent::Kind::warning);
+  EXPECT_EQ(run.events[0].text, "the run diverges");
+  EXPECT_EQ(run.events[1].kind, RunEvent::Kind::failure);
+  EXPECT_EQ(run.events[1].step, 60);
+  EXPECT_EQ(run.events[1].text, "failed: the loss of step 60 is NaN");
 }
 
 TEST(RunRecord, TellsRestartsOfASupervisedRun) {
