@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "launch/support/text/human_text.h"
@@ -22,6 +21,20 @@ std::string loss_text(const StepResult& result) {
   return result.has_targets ? measured(result.loss()) : "undefined (no targets)";
 }
 
+/// "9503", "29.5k", "130k"
+std::string rate_text(double rate) {
+  if (rate < 10'000.0) return fmt::format("{:.0f}", rate);
+  return fmt::format("{:.{}f}k", rate / 1000.0, rate < 100'000.0 ? 1 : 0);
+}
+
+/// "2.0e-4", which is shorter than what fmt and printf write.
+std::string exponential(double number) {
+  std::string text = fmt::format("{:.1e}", number);
+  const size_t zero = text.size() - 2;  // of "e-04"
+  if (text[zero] == '0') text.erase(zero, 1);
+  return text;
+}
+
 }  // namespace
 
 Console::Console(bool prints, int64_t total_steps)
@@ -32,7 +45,8 @@ Console::Console(bool prints, int64_t total_steps)
 void Console::line(const std::string& text) {
   if (!prints_) return;
   bar_.clear();
-  const std::optional<std::string> problem = try_to_print(text + "\n");
+  const std::optional<std::string> problem =
+      try_to_print((bar_.watched() ? wrapped(text, bar_.width()) : text) + "\n");
   if (!problem || std::exchange(lost_lines_, true)) return;
   print_error("warning: lines for standard output are lost, but not those of metrics.jsonl: {}\n",
               *problem);
@@ -40,29 +54,35 @@ void Console::line(const std::string& text) {
 
 void Console::warning(const std::string& text) { line("warning: " + text); }
 
-void Console::progress(const StepResult& result, double seconds_left) {
+void Console::progress(const StepResult& result, std::optional<double> seconds_left) {
   losses_.add(result.loss());
   if (!bar_.is_due()) return;
-  const std::string course = losses_.text();
-  bar_.draw(fmt::format(
-      "{} {}/{}  loss {}{}{}  {} left",
-      progress_bar(static_cast<double>(result.step) / static_cast<double>(total_steps_)),
-      result.step, total_steps_, loss_text(result), course.empty() ? "" : " ", course,
-      human_duration(seconds_left)));
+  const double done = static_cast<double>(result.step) / static_cast<double>(total_steps_);
+  bar_.draw(fmt::format("{} {}/{}  loss {}  {}{}", progress_bar(done, /*width=*/16), result.step,
+                        total_steps_, loss_text(result),
+                        seconds_left ? human_duration(*seconds_left) + " left  " : "",
+                        losses_.text()));
 }
 
-void Console::step(const StepResult& result, const Speed& speed, double seconds_left) {
-  const bool padded = result.tokens != result.padded_tokens;
+void Console::step(const StepResult& result, const Speed& speed,
+                   std::optional<double> seconds_left) {
+  const bool padded = speed.tokens < speed.padded_tokens;
   const bool waits = speed.data_wait_seconds > kShownDataWait * speed.seconds;
-  line(fmt::format(
-      "step {:>{}}/{}  loss {}  grad norm {}  lr {:.2e}  {:.0f} tokens/s{}{}{}{}  {} left",
-      result.step, std::to_string(total_steps_).size(), total_steps_, loss_text(result),
-      measured(result.grad_norm, 3), result.lr, speed.tokens,
-      padded ? fmt::format(" ({:.0f} with padding)", speed.padded_tokens) : "",
-      speed.mfu ? "  MFU " + percent(*speed.mfu) : "",
-      waits ? "  data wait " + percent(speed.data_wait_seconds / speed.seconds) : "",
-      result.noise_scale ? fmt::format("  noise scale {:.4g}", *result.noise_scale) : "",
-      human_duration(seconds_left)));
+  std::vector<std::string> fields = {
+      fmt::format("step {:>{}}/{}", result.step, std::to_string(total_steps_).size(), total_steps_),
+      "loss " + loss_text(result), "norm " + measured(result.grad_norm, 3),
+      "lr " + exponential(result.lr), rate_text(speed.tokens) + " tok/s"};
+  if (seconds_left) fields.push_back(human_duration(*seconds_left) + " left");
+  if (speed.mfu) fields.push_back("MFU " + percent(*speed.mfu));
+  if (padded) {
+    fields.push_back(
+        fmt::format("padding {:.0f}%", 100.0 - 100.0 * speed.tokens / speed.padded_tokens));
+  }
+  if (waits) {
+    fields.push_back("data wait " + percent(speed.data_wait_seconds / speed.seconds));
+  }
+  if (result.noise_scale) fields.push_back(fmt::format("noise scale {:.4g}", *result.noise_scale));
+  line(in_columns(fields, bar_.watched() ? bar_.width() : kUsualWidth));
 }
 
 void Console::saved(const SavedCheckpoint& saved) {
@@ -108,11 +128,17 @@ void StepClock::add(const StepResult& result) {
   seconds_ += result.seconds;
   data_wait_seconds_ += result.data_wait_seconds;
   constexpr double kMostTimesMean = 10.0;  // more is a pause, which says nothing about later steps
-  double seconds = result.seconds_per_step();
-  if (mean_seconds_ > 0.0) seconds = std::min(seconds, kMostTimesMean * mean_seconds_);
-  const double memory = std::pow(0.99, static_cast<double>(result.steps));
-  mean_seconds_ =
-      mean_seconds_ == 0.0 ? seconds : memory * mean_seconds_ + (1.0 - memory) * seconds;
+  constexpr double kMostSteps = 100.0;     // that the mean is of
+  const double seconds = result.seconds_per_step();
+  all_seconds_ += result.seconds;
+  if (++results_ <= kWarmUp) {
+    mean_seconds_ = seconds;
+    return;
+  }
+  const auto steps = static_cast<double>(result.steps);
+  mean_steps_ = std::min(mean_steps_ + steps, kMostSteps);
+  const double part = std::min(1.0, steps / mean_steps_);
+  mean_seconds_ += part * (std::min(seconds, kMostTimesMean * mean_seconds_) - mean_seconds_);
 }
 
 }  // namespace tessera

@@ -36,8 +36,8 @@ class Console {
   /// Whether progress() would draw now: there is a bar, and its last update is not too recent.
   bool progress_is_due() const { return bar_.is_due(); }
   /// Redraws the bar, with a sparkline of the loss, if it is due.
-  void progress(const StepResult& result, double seconds_left);
-  void step(const StepResult& result, const Speed& speed, double seconds_left);
+  void progress(const StepResult& result, std::optional<double> seconds_left);
+  void step(const StepResult& result, const Speed& speed, std::optional<double> seconds_left);
   void evaluation(int64_t step, const Evaluation& found);
   /// Each prompt and, indented, its text. Nothing in them drives a terminal.
   void samples(int64_t step, const std::vector<ModelSample>& samples);
@@ -61,8 +61,10 @@ class StepClock {
   /// Speed over the steps since the last restart().
   Speed speed() const;
   /// Estimated from a running mean over about the last hundred steps, in which a pause counts
-  /// little.
-  double seconds_left(int64_t steps_left) const {
+  /// little, and the first steps of a start not once there are others;
+  /// nullopt while only steps are known that say little.
+  std::optional<double> seconds_left(int64_t steps_left) const {
+    if (results_ < kWarmUp && all_seconds_ < kLongWarmUp) return std::nullopt;
     return mean_seconds_ * static_cast<double>(steps_left);
   }
   void restart() { tokens_ = padded_tokens_ = flops_ = seconds_ = data_wait_seconds_ = 0.0; }
@@ -74,7 +76,11 @@ class StepClock {
   double flops_ = 0.0;
   double seconds_ = 0.0;
   double data_wait_seconds_ = 0.0;
-  double mean_seconds_ = 0.0;
+  static constexpr int kWarmUp = 3;  // results with steps that allocate, compile and tune
+  static constexpr double kLongWarmUp = 60.0;
+
+  double mean_seconds_ = 0.0, mean_steps_ = 0.0, all_seconds_ = 0.0;
+  int results_ = 0;
 };
 
 }  // namespace tessera

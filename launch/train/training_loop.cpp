@@ -281,7 +281,7 @@ void TrainingLoop::log_result(const StepResult& result, bool line_is_due) {
   if (!result.note.empty()) console_.line(result.note);
   if (metrics_ && result.bad_step) metrics_->bad_step(*result.bad_step);
   clock_.add(result);
-  const double left = clock_.seconds_left(last_step_ - result.step);
+  const std::optional<double> left = clock_.seconds_left(last_step_ - result.step);
   if (line_is_due) {
     const auto slowest = stragglers_.gather(world_);
     console_.step(result, clock_.speed(), left);

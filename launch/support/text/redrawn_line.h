@@ -23,10 +23,13 @@ class RedrawnLine {
 
   /// Returns whether to draw now: somebody reads it and the last drawing is old enough.
   bool is_due() const;
-  /// Draws ASCII text. A terminal shows what fits its width, because it would not redraw the rest.
+  /// Draws a line. A terminal shows what fits its width, because it would not redraw the rest.
   void draw(const std::string& text);
   /// Erases the line to make room for other output.
   void clear();
+  /// Columns of the terminal, or the usual number.
+  size_t width() const;
+  bool watched() const { return watched_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -38,7 +41,7 @@ class RedrawnLine {
   Clock::time_point last_drawing_;
 };
 
-/// "[###...]" with 30 characters, for a fraction from 0 to 1.
-std::string progress_bar(double fraction);
+/// "[###...]" for a fraction from 0 to 1.
+std::string progress_bar(double fraction, int width = 30);
 
 }  // namespace tessera

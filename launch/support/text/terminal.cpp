@@ -2,11 +2,13 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <optional>
-#include <string>
+#include <algorithm>
+#include <sstream>
+#include <string_view>
 
 #include "core/process_stat.h"
 #include "launch/support/files/file_descriptor.h"
@@ -26,9 +28,24 @@ pid_t parent_of(pid_t process) {
   return stat ? stat->parent : 0;
 }
 
+FileDescriptor open_terminal(const std::string& path) {
+  return FileDescriptor(::open(path.c_str(), O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
+}
+
 bool is_terminal(const std::string& path) {
-  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
+  const FileDescriptor file = open_terminal(path);
   return file.valid() && ::isatty(file.get()) == 1;
+}
+
+std::optional<size_t> width_of(int terminal) {
+  struct winsize size = {};
+  if (::ioctl(terminal, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return std::nullopt;
+  return size.ws_col;
+}
+
+size_t count_columns(std::string_view text) {
+  return static_cast<size_t>(std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
 }
 
 bool same_file(const struct stat& a, const struct stat& b) {
@@ -59,5 +76,53 @@ bool is_watched(int descriptor) {
 bool stdout_is_watched() { return is_watched(STDOUT_FILENO); }
 
 bool stderr_is_watched() { return is_watched(STDERR_FILENO); }
+
+std::optional<size_t> terminal_width(int descriptor) {
+  if (const auto own = width_of(descriptor)) return own;
+  const std::optional<pid_t> process = launcher(descriptor);
+  if (!process) return std::nullopt;
+  const FileDescriptor file = open_terminal(file_of(*process, descriptor));
+  return file.valid() ? width_of(file.get()) : std::nullopt;
+}
+
+std::string first_columns(const std::string& text, size_t most) {
+  size_t end = 0;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    if (i < text.size() && count_columns(text.substr(i, 1)) == 0)
+      continue;  // inside of a character
+    end = i;
+    if (most-- == 0) break;
+  }
+  return text.substr(0, end);
+}
+
+std::string in_columns(const std::vector<std::string>& fields, size_t width) {
+  std::string text, line;
+  for (const std::string& field : fields) {
+    if (!line.empty() && count_columns(line) + 2 + count_columns(field) > width) {
+      text += line + "\n";
+      line = "  ";
+    }
+    line += (line.empty() ? "" : "  ") + field;
+  }
+  return text + line;
+}
+
+std::string wrapped(const std::string& text, size_t width) {
+  std::string result;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::string indent(std::min(line.find_first_not_of(' '), line.size()) + 2, ' ');
+    while (count_columns(line) > width) {
+      const size_t end = first_columns(line, width + 1).rfind(' ');
+      if (end == std::string::npos || end < indent.size()) break;  // one long word
+      result += line.substr(0, end) + "\n";
+      line = indent + line.substr(end + 1);
+    }
+    result += line + "\n";
+  }
+  if (!result.empty()) result.pop_back();
+  return result;
+}
 
 }  // namespace tessera
