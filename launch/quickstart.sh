@@ -25,7 +25,7 @@ mapfile -t texts < <(find core parallel models launch tests configs docs README.
   --output runs/quickstart/data/text
 
 say "3/5  Training on 2 tensor ranks (parallel.tensor=2), stopping at step 500"
-"${mpi_run[@]}" -np 2 "$tessera" train configs/gpt_quickstart.yaml \
+"$tessera" run -np 2 train configs/gpt_quickstart.yaml \
   --set parallel.tensor=2 --stop-at 500
 
 say "4/5  Resuming from the sharded checkpoint on 1 rank"

@@ -118,13 +118,25 @@ void add_runs_command(CLI::App& app);
 ///     tessera replay RUN --step STEP [--json]
 void add_replay_command(CLI::App& app, int& exit_code);
 
-/// Adds `supervise`, which runs a command that trains and starts it again if it fails:
+/// Adds `run`, which starts a command on several ranks with mpirun, and passes signals so that a
+/// run saves:
+///
+///     tessera run -np N [--hosts HOST:RANKS,...] [--mpirun COMMAND] train CONFIG ...
+///     tessera run -- mpirun ... tessera train CONFIG ...
+void add_run_command(CLI::App& app, int& exit_code);
+
+/// Adds `supervise`, which does the same for a command that trains, and starts it again if it
+/// fails:
 ///
 ///     tessera supervise [--max-restarts-without-progress N] [--delay SECONDS] [--max-delay SECONDS]
 ///                       [--max-host-failures N] [--stop-timeout SECONDS] [--start-timeout SECONDS]
 ///                       [--kill-grace SECONDS] [--memory SIZE]
-///                       -- mpirun ... tessera train CONFIG ...
+///                       -np N [--hosts HOST:RANKS,...] [--mpirun COMMAND] train CONFIG ...
+///     tessera supervise ... -- mpirun ... tessera train CONFIG ...
 void add_supervise_command(CLI::App& app, int& exit_code);
+
+/// Makes the -np of mpirun an option for `run` and `supervise`, before the command that they start.
+void name_number_of_ranks(int argc, char** argv);
 
 /// Adds `config`, which checks a configuration and prints it with every key, or prints the meaning
 /// of all keys:

@@ -37,10 +37,9 @@ void add_design_command(CLI::App& app, int& exit_code) {
     exit_code = run_on_ranks(command_line_of(*command), [&](Communicator& world) {
       const RunDesign design = design_run(*options, world);
       if (world.rank() != 0) return;
-      const std::string mpirun =
-          world.size() == 1 ? "" : fmt::format("mpirun -np {} ", world.size());
-      print_out("{}wrote {}; start it with\n\n    {}tessera train {}\n", to_string(design),
-                options->files.config().string(), mpirun, options->files.config().string());
+      const std::string ranks = world.size() == 1 ? "" : fmt::format("run -np {} ", world.size());
+      print_out("{}wrote {}; start it with\n\n    tessera {}train {}\n", to_string(design),
+                options->files.config().string(), ranks, options->files.config().string());
     });
   });
 }

@@ -39,6 +39,7 @@ void run(CLI::App& app, int argc, char** argv, int& exit_code) {
     return;
   }
   try {
+    tessera::name_number_of_ranks(argc, argv);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     exit_code = end_with(app, error);
@@ -75,6 +76,7 @@ int main(int argc, char** argv) {
   tessera::add_report_command(app);
   tessera::add_runs_command(app);
   tessera::add_replay_command(app, exit_code);
+  tessera::add_run_command(app, exit_code);
   tessera::add_supervise_command(app, exit_code);
   tessera::add_config_command(app);
   tessera::add_plan_command(app, exit_code);

@@ -112,9 +112,8 @@ std::string exit_status() {
 std::string program_page(const CLI::App& app) {
   std::string page = heading("tessera", 1, "train transformers on many ranks");
   page +=
-      ".SH SYNOPSIS\n\\fBtessera\\fR COMMAND ...\n.br\n\\fBmpirun\\fR \\-np N \\fBtessera "
-      "train\\fR "
-      "CONFIG ...\n.SH COMMANDS\n";
+      ".SH SYNOPSIS\n\\fBtessera\\fR COMMAND ...\n.br\n\\fBtessera run\\fR \\-np N "
+      "COMMAND ...\n.SH COMMANDS\n";
   for (const CLI::App* command : app.get_subcommands({})) {
     page += fmt::format(".TP\n\\fBtessera\\-{}\\fR(1)\n{}.\n", roff(command->get_name()),
                         roff(command->get_description()));

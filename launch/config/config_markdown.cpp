@@ -20,7 +20,7 @@ One YAML file configures a run. The least configuration names the data and the n
     data: {{train: data/text}}
     train: {{steps: 1000}}
 
-    mpirun -np 2 build/cpu/tessera train small.yaml
+    build/cpu/tessera run -np 2 train small.yaml
 
 Every other key has a default. Where the default is `auto`, the value is derived: the vocabulary from the tokenizer, the
 tokenizer from the dataset, labels from the training file, a model to fine-tune from `checkpoint.from`, the micro-batch

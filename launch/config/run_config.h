@@ -160,8 +160,8 @@ struct EvalSection {
 };
 
 struct CheckpointSection {
-  int64_t interval = 0;  ///< in steps; 0 is only at the end
-  int64_t keep = 0;      ///< number of newest ones to keep; 0 is all
+  int64_t interval = 0;  ///< in steps; 0 is only at the end. If automatic: by time, too
+  int64_t keep = 0;      ///< number of newest ones to keep; 0 is all that are not by time
   bool keep_best = false;
   bool background = true;
   ResumeMode resume = ResumeMode::automatic;
@@ -217,5 +217,10 @@ struct RunConfig {
 
   bool operator==(const RunConfig&) const = default;
 };
+
+/// Whether the run saves by time, too, and not only after its last step.
+inline bool saves_by_time(const RunConfig& config) {
+  return config.automatic.contains("checkpoint.interval");
+}
 
 }  // namespace tessera

@@ -595,7 +595,7 @@ void describe(Section& train, auto& field) {
         "How often the run, instead of ending because no more steps may be skipped, goes back to "
         "its newest checkpoint and continues with the samples after the bad step: those since the "
         "checkpoint are left out, on all ranks alike. It saves the checkpoint again with the new "
-        "position, so that resumed runs count on. Needs `checkpoint.interval`.");
+        "position, so that resumed runs count on. Needs a `checkpoint.interval` in steps.");
   field("spike_factor", train.spike_factor, NumberIn{0.0, 1e6},
         "A step is a spike, and is skipped, if its gradient norm before clipping is more than this "
         "many times the median of the last `spike_window` steps that were not skipped. Common "
@@ -751,15 +751,20 @@ void describe(Section& eval, auto& field) {
 
 template <MaybeConst<CheckpointSection> Section>
 void describe(Section& checkpoint, auto& field) {
-  field("interval", checkpoint.interval, IntegerIn{0, kMaxSteps},
+  field(derived("interval"), checkpoint.interval, IntegerIn{0, kMaxSteps},
         "Steps between checkpoints, which is the most that a crash can lose; 0 saves only at the "
-        "end.");
+        "end. `auto` saves by time: every 5 minutes, or less often, so that saving takes at most "
+        "5% of the time, as measured; the first after 10 minutes at the latest. Each replaces the "
+        "last one by time. If it cannot be written, or there is no memory for a copy, training "
+        "continues without it, or waits for the disk.");
   field("keep", checkpoint.keep, IntegerIn{0, kMaxSteps},
-        "Number of newest checkpoints to keep; older ones are deleted. 0 keeps all.");
+        "Number of newest checkpoints to keep; older ones are deleted. 0 keeps all, except those "
+        "by time (`interval: auto`), of which only the newest stays.");
   field("keep_best", checkpoint.keep_best, TrueOrFalse{},
         "With `keep`: whether to keep the checkpoint of the evaluation with the lowest loss, too; "
         "with `optimizer.ema_decay` that of the averaged weights. "
-        "`eval.interval` must be a multiple of `interval`, so that each evaluation has one.");
+        "`eval.interval` must be a multiple of `interval`, a number, so that each evaluation has "
+        "one.");
   field("background", checkpoint.background, TrueOrFalse{},
         "Whether to write checkpoints while training continues. Steps then wait only for a copy of "
         "what this rank writes: 12 bytes of host memory per parameter, 4 of them for each moment "

@@ -142,6 +142,10 @@ void check_data(const RunConfig& config) {
           config.eval.interval);
 }
 
+std::string checkpoint_interval(const RunConfig& config) {
+  return saves_by_time(config) ? "auto" : std::to_string(config.checkpoint.interval);
+}
+
 void check_evaluations(const RunConfig& config) {
   const int64_t interval = config.eval.interval;
   const CheckpointSection& checkpoint = config.checkpoint;
@@ -161,7 +165,7 @@ void check_evaluations(const RunConfig& config) {
           "checkpoint.keep_best is true, but eval.interval is {} and checkpoint.interval is {}: "
           "evaluations need a checkpoint each, so make eval.interval a multiple of "
           "checkpoint.interval",
-          interval, checkpoint.interval);
+          interval, checkpoint_interval(config));
   require(config.model.lora_rank == 0 || checkpoint.from,
           "model.lora_rank is {}, but checkpoint.from is null, so the adapters would be trained on "
           "weights that are random and frozen: set checkpoint.from to the run or the import to "
@@ -243,9 +247,9 @@ void check_bad_steps(const RunConfig& config) {
   const TrainSection& train = config.train;
   require(
       train.max_rollbacks == 0 || config.checkpoint.interval > 0,
-      "train.max_rollbacks is {}, but checkpoint.interval is 0, so there is no checkpoint to go "
-      "back to: set checkpoint.interval to a number of steps, or train.max_rollbacks to 0",
-      train.max_rollbacks);
+      "train.max_rollbacks is {}, but checkpoint.interval is {}, so there may be no checkpoint to "
+      "go back to: set checkpoint.interval to a number of steps, or train.max_rollbacks to 0",
+      train.max_rollbacks, checkpoint_interval(config));
   require(train.spike_factor == 0.0 || train.spike_factor >= 1.0,
           "train.spike_factor is {}, but below 1 half of all steps would be spikes: choose 1 or "
           "more, such as 5, or 0 for none",

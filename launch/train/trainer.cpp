@@ -372,20 +372,20 @@ void Trainer::add_skipped_steps(const StepRecord& record, StepResult& result) {
                   result.skipped_steps, config_.train.max_skipped_steps);
 }
 
-SavedCheckpoint Trainer::save(const SaveObserver& observer) {
+SavedCheckpoint Trainer::save(const SaveObserver& observer, bool by_time) {
   require(!saving(), "a checkpoint is being saved in the background: finish_save() comes first");
   const auto start = std::chrono::steady_clock::now();
-  SavedCheckpoint saved = save_checkpoint(save_request(observer), groups_.world);
+  SavedCheckpoint saved = save_checkpoint(save_request(observer, by_time), groups_.world);
   saved.seconds = seconds_since(start);
   return saved;
 }
 
-void Trainer::begin_save(const SaveObserver& observer) {
+void Trainer::begin_save(const SaveObserver& observer, bool by_time) {
   const auto start = std::chrono::steady_clock::now();
-  background_save_.begin(save_request(observer), start);
+  background_save_.begin(save_request(observer, by_time), start);
 }
 
-SaveRequest Trainer::save_request(const SaveObserver& observer) {
+SaveRequest Trainer::save_request(const SaveObserver& observer, bool by_time) {
   require_finite_steps();
   // After a failed evaluation, values may still be of the average, and fp32 values are masters.
   train_step_->round_values(steps_done_);
@@ -414,6 +414,7 @@ SaveRequest Trainer::save_request(const SaveObserver& observer) {
                    {kTokensKey, tokens_}};
   const ClipState clip = train_step_->clip_state();
   if (config_.train.max_skipped_steps > 0) request.extra[kSkippedKey] = clip.skipped_steps;
+  if (by_time) request.extra[kByTimeKey] = true;
   if (rollbacks_ > 0) request.extra[kRollbacksKey] = rollbacks_;
   if (!clip.norms.empty()) request.extra[kNormsKey] = clip.norms;
   if (config_.log.noise_scale_interval > 0) request.extra[kNoiseScaleKey] = noise_scale_.state();

@@ -120,12 +120,13 @@ class Trainer : private MicroBatchSource {
 
   /// From now on, saves keep the checkpoint of this step besides the newest ones.
   void keep_checkpoint(std::optional<int64_t> step) { best_step_ = step; }
-  /// Saves a checkpoint. Throws like result(); nothing is saved then.
-  SavedCheckpoint save(const SaveObserver& observer = {});
+  /// Saves a checkpoint; one `by_time` gives way to the next. Throws like result(); nothing is
+  /// saved then.
+  SavedCheckpoint save(const SaveObserver& observer = {}, bool by_time = false);
 
   /// Like save(), but only copies what this rank writes; the rest happens while steps continue.
   /// Call finish_save() before the next save.
-  void begin_save(const SaveObserver& observer = {});
+  void begin_save(const SaveObserver& observer = {}, bool by_time = false);
   /// Whether a save has begun and neither poll_save() nor finish_save() has reported its end or
   /// failure. The same on all ranks.
   bool saving() const { return background_save_.pending(); }
@@ -189,7 +190,7 @@ class Trainer : private MicroBatchSource {
   /// Adds a sentence about steps that were skipped since the last result.
   void add_skipped_steps(const StepRecord& record, StepResult& result);
   /// Throws on all ranks if the weights must not be saved.
-  SaveRequest save_request(const SaveObserver& observer);
+  SaveRequest save_request(const SaveObserver& observer, bool by_time);
 
   RunConfig config_;
   const ParallelGroups& groups_;

@@ -1,6 +1,7 @@
 #include "launch/train/training_loop.h"
 
 #include <chrono>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <string>
@@ -14,10 +15,12 @@
 #include "launch/checkpoint/find.h"
 #include "launch/config/config_changes.h"
 #include "launch/config/load_config.h"
+#include "launch/support/command_text.h"
 #include "launch/support/files/known_mappings.h"
 #include "launch/support/files/whole_files.h"
 #include "launch/train/start/start.h"
 #include "parallel/communicators/exchange.h"
+#include "parallel/host/host_memory.h"
 
 namespace tessera {
 namespace {
@@ -67,7 +70,10 @@ TrainingLoop::TrainingLoop(const RunConfig& config, const KeyOrigins& origins, i
       timeline_(config, world),
       clock_(peak_flops),
       walltime_(walltime_end(config.run, config.automatic.contains("run.walltime")),
-                assumed_save_seconds(trainer.memory().global_parameters)) {
+                assumed_save_seconds(trainer.memory().global_parameters)),
+      timed_saves_(saves_by_time(config), assumed_save_seconds(trainer.memory().global_parameters),
+                   hooks.now()) {
+  if (trainer.steps_done() > 0) saved_step_ = trainer.steps_done();
   all_or_none(world, [&] {
     if (world.rank() != 0) return;
     if (trainer.steps_done() > 0) report_changed_keys();
@@ -128,7 +134,7 @@ ExitCode TrainingLoop::run() {
 }
 
 ExitCode TrainingLoop::run_steps() {
-  const StopSignal signal;
+  StopSignal signal(/*answers=*/world_.rank() == 0);
   if (FlightRecorder* recorder = FlightRecorder::current()) {
     recorder->set_phase(RunPhase::training);
   }
@@ -179,22 +185,29 @@ void TrainingLoop::roll_back(const SharedError& error) {
   });
 }
 
-ExitCode TrainingLoop::run_steps_until_failure(const StopSignal& signal) {
+ExitCode TrainingLoop::run_steps_until_failure(StopSignal& signal) {
   while (trainer_.steps_done() < last_step_ && !patience_is_over()) {
+    signal.set_steps(trainer_.steps_done(), saved_step_);
     take_step();
     const int64_t step = trainer_.steps_done();
     const bool evaluates = evaluates_after(config_, step);
     const bool samples = samples_after(config_, step);
     const bool is_late = walltime_.must_end(WalltimeLimit::Clock::now(), evaluates || samples);
-    const StopReason stop =
-        signal.requested(world_, is_late ? StopReason::out_of_time : StopReason::none);
-    const bool stops = stop != StopReason::none && step < last_step_;
+    const bool is_time =
+        world_.rank() == 0 && !trainer_.saving() && timed_saves_.is_due(hooks_.now());
+    const StopReason stop = signal.requested(world_, is_late   ? StopReason::out_of_time
+                                                     : is_time ? StopReason::save
+                                                               : StopReason::none);
+    const bool stops = stop > StopReason::save && step < last_step_;
     const bool ends = stops || step == last_step_;
-    const bool saves = ends || is_due(config_.checkpoint.interval, step);
+    const bool saves =
+        ends || stop == StopReason::save || is_due(config_.checkpoint.interval, step);
     log_step(saves || evaluates || samples);
     // Save first: after a signal there may be only a second left.
     if (saves) {
-      save(ends);
+      save(ends                       ? SaveKind::last
+           : stop == StopReason::save ? SaveKind::by_time
+                                      : SaveKind::by_steps);
     } else if (trainer_.saving()) {
       poll_save();
     }
@@ -230,14 +243,16 @@ void TrainingLoop::require_metrics() {
 
 ExitCode TrainingLoop::report_stop(StopReason reason) {
   const int64_t step = trainer_.steps_done();
-  if (reason == StopReason::out_of_time) {
-    console_.line(fmt::format("out of time: saved after step {}, {:.0f} s before the end of {}",
-                              step, walltime_.seconds_left(WalltimeLimit::Clock::now()),
-                              walltime_.name()));
-    return ExitCode::out_of_time;
+  const bool is_late = reason == StopReason::out_of_time;
+  console_.line(
+      is_late ? fmt::format("out of time: saved after step {}, {:.0f} s before the end of {}", step,
+                            walltime_.seconds_left(WalltimeLimit::Clock::now()), walltime_.name())
+              : fmt::format("asked to stop: saved after step {}", step));
+  if (std::getenv(kLauncherVariable) == nullptr) {  // otherwise the launcher says it
+    const std::string command = starting_command();
+    console_.line("to resume: " + (command.empty() ? "start the same command again" : command));
   }
-  console_.line(fmt::format("asked to stop: saved after step {}", step));
-  return ExitCode::stopped;
+  return is_late ? ExitCode::out_of_time : ExitCode::stopped;
 }
 
 void TrainingLoop::take_step() {
@@ -379,42 +394,63 @@ bool TrainingLoop::patience_is_over() const { return history_.exhausts(config_.e
 
 void TrainingLoop::end_early(bool is_saved) {
   if (trainer_.saving()) finish_save();
-  if (!is_saved) save(/*run_ends=*/true);
+  if (!is_saved) save(SaveKind::last);
   console_.line(fmt::format(
       "the run ends after step {}: the last {} evaluations were no better than that of step {} "
       "(eval.patience is {})",
       trainer_.steps_done(), history_.since_best(), *history_.best_step(), config_.eval.patience));
 }
 
-void TrainingLoop::save(bool run_ends) {
+void TrainingLoop::save(SaveKind kind) {
   const PhaseScope phase(RunPhase::saving);
-  if (trainer_.saving()) finish_earlier_save(run_ends);
+  if (trainer_.saving()) finish_earlier_save(kind);
   all_or_none(world_, require_whole_mappings);
   keep_run_folder();
   if (config_.checkpoint.keep_best) trainer_.keep_checkpoint(history_.best_step());
-  if (run_ends || !config_.checkpoint.background) {
-    log_saved(trainer_.save());
-  } else {
-    trainer_.begin_save();
+  const bool by_time = kind == SaveKind::by_time;
+  const bool copies = kind != SaveKind::last && config_.checkpoint.background &&
+                      (!by_time || has_memory_for_copy());
+  pending_save_ = kind;
+  try {
+    if (copies) return trainer_.begin_save({}, by_time);
+    log_saved(trainer_.save({}, by_time));
+  } catch (const SharedError& error) {
+    leave_out_save(error);
   }
+}
+
+bool TrainingLoop::has_memory_for_copy() const {
+  // 16 bytes a parameter are the most: weight, two moments and average.
+  const auto copy = 16.0 * static_cast<double>(trainer_.memory().global_parameters);
+  const std::optional<size_t> available = find_available_memory();
+  int32_t lacks = available && static_cast<double>(*available) < 2.0 * copy ? 1 : 0;
+  world_.all_reduce(Tensor(&lacks, {1}, DType::i32, kCpu), ReduceOp::max);
+  return lacks == 0;
+}
+
+void TrainingLoop::leave_out_save(const SharedError& error) {
+  if (pending_save_ != SaveKind::by_time || error.exit_code() != ExitCode::output) throw error;
+  timed_saves_.saved(hooks_.now(), std::nullopt);
+  console_.warning(fmt::format("{}. Training continues, and saves again in {:.0f} minutes",
+                               error.what(), timed_saves_.interval().count() / 60.0));
 }
 
 void TrainingLoop::poll_save() {
   try {
     if (const auto saved = trainer_.poll_save()) log_saved(*saved);
   } catch (const SharedError& error) {
-    if (!folder_is_gone()) throw;
+    if (!folder_is_gone()) return leave_out_save(error);
     console_.warning(error.what());
-    save(/*run_ends=*/false);
+    save(pending_save_);
   }
 }
 
 // At the end of a run, a failed earlier save must not prevent the last one.
-void TrainingLoop::finish_earlier_save(bool run_ends) {
+void TrainingLoop::finish_earlier_save(SaveKind next) {
   try {
     finish_save();
   } catch (const SharedError& error) {
-    if (!run_ends && !folder_is_gone()) throw;
+    if (next != SaveKind::last && !folder_is_gone()) return leave_out_save(error);
     console_.warning(error.what());
   }
 }
@@ -445,7 +481,10 @@ void TrainingLoop::finish_save_after_error() {
 }
 
 void TrainingLoop::log_saved(const SavedCheckpoint& saved) {
-  walltime_.add_save(saved.seconds + saved.background_seconds);
+  const double seconds = saved.seconds + saved.background_seconds;
+  walltime_.add_save(seconds);
+  timed_saves_.saved(hooks_.now(), seconds);
+  saved_step_ = saved.step;
   console_.saved(saved);
   if (metrics_) metrics_->saved(saved);
 }

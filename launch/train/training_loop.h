@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -21,6 +22,7 @@
 #include "launch/train/start/run_lock.h"
 #include "launch/train/start/stop_signal.h"
 #include "launch/train/straggler_watch.h"
+#include "launch/train/timed_saves.h"
 #include "launch/train/trainer.h"
 #include "launch/train/walltime_limit.h"
 #include "parallel/communicators/communicator.h"
@@ -50,6 +52,8 @@ struct RunHooks {
   std::function<AttentionOfRun(QueriedModel& model, const Tokenizer& tokenizer,
                                const Sample& sample)>
       look_at_attention = {};
+  /// The clock of checkpoint.interval: auto.
+  std::function<TimedSaves::Clock::time_point()> now = TimedSaves::Clock::now;
 };
 
 /// The loop of a run on one rank, from the trainer's first step to `last_step`: steps, and between
@@ -71,7 +75,7 @@ class TrainingLoop {
 
  private:
   ExitCode run_steps();
-  ExitCode run_steps_until_failure(const StopSignal& signal);
+  ExitCode run_steps_until_failure(StopSignal& signal);
   /// After a step that may not be skipped: continues from the newest checkpoint with the samples
   /// after that step, and saves it again. Throws `error`, with the reason, if that is not possible.
   /// Collective.
@@ -103,11 +107,16 @@ class TrainingLoop {
   void keep_run_folder();
   void open_run_folder();
   void open_metrics();
+  enum class SaveKind : uint8_t { by_steps, by_time, last };
   /// Saves in the background unless the run ends, when no steps are left to overlap with.
-  void save(bool run_ends);
+  void save(SaveKind kind);
+  /// Whether a copy leaves as much memory again on each host. Collective.
+  bool has_memory_for_copy() const;
+  /// Rethrows the error of a save by time, unless training can do without the checkpoint.
+  void leave_out_save(const SharedError& error);
   /// If run.dir was removed during the save, begins another one.
   void poll_save();
-  void finish_earlier_save(bool run_ends);
+  void finish_earlier_save(SaveKind next);
   /// Whether run.dir was removed. Collective.
   bool folder_is_gone();
   void finish_save();
@@ -129,6 +138,9 @@ class TrainingLoop {
   StepClock clock_;
   WalltimeLimit walltime_;
   DivergenceWatch divergence_;
+  TimedSaves timed_saves_;
+  SaveKind pending_save_ = SaveKind::by_steps;  // while trainer_.saving()
+  std::optional<int64_t> saved_step_;
   StragglerWatch stragglers_;  // on CPUs; the host does not wait for collectives on GPUs
   bool is_first_ = true;
   bool metrics_wait_ = false;  // for room on the disk

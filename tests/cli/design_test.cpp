@@ -28,7 +28,7 @@ TEST_F(CliDesign, WritesARunThatTrains) {
   expect_success(designed);
   EXPECT_EQ(designed.count("chosen"), 1U) << designed.output;
   const std::string config = (path("design") / "train.yaml").string();
-  EXPECT_EQ(designed.count("mpirun -np 2 tessera train " + config), 1U) << designed.output;
+  EXPECT_EQ(designed.count("tessera run -np 2 train " + config), 1U) << designed.output;
   const std::string yaml = read_text(config);
   EXPECT_NE(yaml.find("  # The lowest expected loss of "), std::string::npos) << yaml;
   expect_success(run(tessera(ranks, {"train", config, "--stop-at", "2"})));

@@ -57,7 +57,7 @@ TEST_F(CliRollback, NeedsACheckpoint) {
   EXPECT_EQ(outcome.exit_code, 70) << outcome.output;
   EXPECT_EQ(outcome.count("There is no checkpoint before it to go back to"), 1u) << outcome.output;
   expect_refused(run_train(kAlone, "run", {"train.max_rollbacks=2"}),
-                 {"train.max_rollbacks is 2, but checkpoint.interval is 0"});
+                 {"train.max_rollbacks is 2, but checkpoint.interval is auto"});
 }
 
 }  // namespace

@@ -131,7 +131,11 @@ TEST_F(CliSignals, MakesUpForAnEvaluationThatAStopOrAKillSkipped) {
 TEST_F(CliSignals, SavesAndExitsOnStopSignalWithoutMpirun) {
   Program program(tessera(kAlone, endless()));
   ::kill(ranks_after(program, "step       8/", 1).front(), SIGTERM);
-  expect_stopped(program.wait());
+  const Outcome outcome = program.wait();
+  expect_stopped(outcome);
+  EXPECT_EQ(outcome.count("stopping after this step"), 1u) << outcome.output;
+  EXPECT_EQ(outcome.count("to resume: " + tessera(kAlone, {"train"}).front() + " train "), 1u)
+      << outcome.output;
   expect_intact_checkpoints();
   expect_resumes(kAlone);
 }

@@ -1,4 +1,6 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -6,6 +8,7 @@
 #include <csignal>
 #include <fstream>
 #include <thread>
+#include <utility>
 
 #include "launch/support/text/json.h"
 #include "parallel/host/host_name.h"
@@ -83,6 +86,90 @@ TEST_F(CliSupervise, SavesAndEndsWhenAskedToStop) {
   EXPECT_EQ(outcome.count("asked to stop: saved after step"), 1u) << outcome.output;
   EXPECT_EQ(checkpoints("run").size(), 1u);
   EXPECT_EQ(journal("start").size(), 1u);
+}
+
+/// Starts of `tessera run` with 2 ranks.
+class CliRun : public CliSupervise {
+ protected:
+  static Arguments on_two_ranks(const Arguments& command) {
+    Arguments words = tessera(kAlone, {"run", "--kill-grace=1", "-np", "2"});
+    words.insert(words.end(), command.begin(), command.end());
+    return words;
+  }
+
+  /// The last line that was printed.
+  static std::string last_line(const std::string& output) {
+    const size_t end = output.find_last_not_of('\n');
+    return output.substr(output.rfind('\n', end) + 1, end - output.rfind('\n', end));
+  }
+
+  static pid_t parent_of(pid_t process) {
+    std::ifstream stat(fmt::format("/proc/{}/stat", process));
+    std::string word;
+    for (int i = 0; i < 4; ++i) stat >> word;
+    return std::stoi(word);
+  }
+};
+
+TEST_F(CliRun, SavesAfterASignalAndSaysHowToResume) {
+  const Arguments words = on_two_ranks(train("run", {kEndless}));
+  enum class To { launcher, all };
+  for (const auto& [number, to] : {std::pair(SIGINT, To::launcher),
+                                   std::pair(SIGTERM, To::launcher), std::pair(SIGTERM, To::all)}) {
+    SCOPED_TRACE(testing::Message() << number << " " << static_cast<int>(to));
+    std::filesystem::remove_all(path("run"));
+    Program program(words);
+    ASSERT_TRUE(program.wait_for("step       8/")) << program.output();
+    const pid_t launcher = program.processes("tessera").front();
+    if (to == To::all) {  // as Slurm does
+      const std::vector<pid_t> ranks = ranks_of(program);
+      ::kill(parent_of(ranks.front()), number);
+      for (const pid_t rank : ranks) ::kill(rank, number);
+    }
+    ::kill(launcher, number);
+    const Outcome outcome = program.wait();
+    expect_stopped(outcome);
+    EXPECT_EQ(outcome.count("stopping after this step"), 1u) << outcome.output;
+    ASSERT_EQ(checkpoints("run").size(), 1u);
+    EXPECT_EQ(losses("run").size(), std::stoul(checkpoints("run").back().substr(5)));
+    EXPECT_THAT(last_line(outcome.output), testing::StartsWith("to resume from step "));
+    EXPECT_THAT(last_line(outcome.output),
+                testing::EndsWith(fmt::format("{}", fmt::join(words, " "))));
+    EXPECT_FALSE(std::filesystem::exists(path("run") / "supervise.jsonl"));
+  }
+}
+
+TEST_F(CliRun, EndsAtOnceAfterASecondSignal) {
+  Program program(on_two_ranks(train("run", {kEndless})));
+  ASSERT_TRUE(program.wait_for("step       8/")) << program.output();
+  for (const pid_t rank : ranks_of(program)) ::kill(rank, SIGSTOP);  // as if a step took forever
+  const pid_t launcher = program.processes("tessera").front();
+  for (const char* answer : {"stopping after this step", "ending now"}) {
+    while (program.is_running() && program.output().find(answer) == std::string::npos) {
+      ::kill(launcher, SIGINT);  // those of the same half second count once
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+  }
+  const Outcome outcome = program.wait();
+  EXPECT_FALSE(outcome.timed_out());
+  EXPECT_NE(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.count("ending now, without saving. Lost: all "), 1u) << outcome.output;
+  // Open MPI lets stopped ranks continue before it kills them, perhaps to their save.
+  EXPECT_THAT(last_line(outcome.output),
+              testing::HasSubstr(checkpoints("run").empty() ? "nothing is saved; to start again"
+                                                            : "to resume from step"));
+}
+
+TEST_F(CliRun, RunsOtherCommandsAndRefusesIncompleteOnes) {
+  expect_success(run(on_two_ranks(train("run", {"parallel.tensor=2", "--stop-at=2"}))));
+  const Outcome text = run(
+      on_two_ranks({"generate", path("run").string(), "--prompt", "1 times", "--max-tokens", "2"}));
+  expect_success(text);
+  EXPECT_EQ(text.count("1 times"), 1u) << text.output;
+  expect_refused(run(tessera(kAlone, {"run", "train", "x.yaml"})), {"-np 4"});
+  expect_refused(run(tessera(kAlone, {"run", "-np", "0", "train", "x.yaml"})), {"'0' is not"});
+  expect_refused(run(tessera(kAlone, {"run", "-np", "2"})), {"COMMAND is required"});
+  expect_refused(run(on_two_ranks({"train", path("no.yaml").string()})), {"no.yaml"});
 }
 
 TEST_F(CliSupervise, EndsWhereARestartMakesNoSense) {

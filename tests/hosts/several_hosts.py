@@ -32,7 +32,7 @@ import sys
 import tempfile
 import time
 
-from hosts import Hosts, unsupported_reason
+from hosts import ENTER, Hosts, unsupported_reason
 
 TIMEOUT = 3  # run.hang_timeout
 CONFIG = """
@@ -97,12 +97,12 @@ class Run:
         status = subprocess.run([self.binary, "status", self.folder / "run"], capture_output=True, text=True).stdout
         return random.choice(re.findall(r"rank (\d+) \(host (\S+), process (\d+)\)", status))
 
-    def ask_to_stop(self, hosts):
-        """Asks the supervisor to let the run save and end."""
+    def ask_to_stop(self, hosts, command="supervise", number=signal.SIGTERM):
+        """Asks a launcher of Tessera to let the run save and end."""
         for process in hosts.processes(hosts.names[0]):
             words = pathlib.Path("/proc", process, "cmdline").read_bytes().split(b"\0")
-            if words[:2] == [self.binary.encode(), b"supervise"]:
-                os.kill(int(process), signal.SIGTERM)
+            if words[:2] == [self.binary.encode(), command.encode()]:
+                os.kill(int(process), number)
 
     def last_step(self, name):
         """The step of the run's last checkpoint; 0 if there is none."""
@@ -294,8 +294,25 @@ def supervised(run, hosts):
     return "; ".join(problems)
 
 
+def asked_to_stop(run, hosts):
+    """Ctrl-C of `tessera run`."""
+    slots = ",".join(f"{name}:2" for name in hosts.names)
+    agent = {"OMPI_MCA_plm_rsh_agent": str(ENTER)}
+    agent.update({f"OMPI_MCA_{part}_tcp_if_include": "eth0" for part in ("btl", "oob")})
+    keys = {"train.steps": 1000000, "checkpoint.interval": 0, **DATA_RANKS}
+    with open(run.output, "w") as file:
+        process = hosts.start(0, [run.binary, "run", "--hosts", slots, *run.command(keys)[1:]], stdout=file,
+                              stderr=subprocess.STDOUT, env={**run.environment, **agent})
+    run.wait_for_step(5, process)
+    run.ask_to_stop(hosts, "run", signal.SIGINT)
+    code = process.wait(60)
+    found = code, run.last_step("run") >= 5, f"to resume from step {run.last_step('run')}: " in run.output.read_text()
+    return "" if found == (99, True, True) else f"exit code, saved and said so: {found}"
+
+
 CASES = {"same bits": same_bits, "ranks by node": ranks_by_node, "slow link": slow_link, "clocks": clocks,
-         "cut link": cut_link, "stopped rank": stopped_rank, "dead host": dead_host, "supervised": supervised}
+         "cut link": cut_link, "stopped rank": stopped_rank, "dead host": dead_host, "asked to stop": asked_to_stop,
+         "supervised": supervised}
 COMPARING = (same_bits, ranks_by_node, slow_link, clocks)
 
 

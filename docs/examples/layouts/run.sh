@@ -8,7 +8,6 @@ set -euo pipefail
 tessera=${TESSERA:-build/cpu/tessera}
 out=${1:-runs/layouts}
 here=$(dirname "$0")
-if [ "$(id -u)" = 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
 rm -rf "$out"
 "$tessera" prepare --append-eod --input docs/*.md --output "$out/text"
 
@@ -16,7 +15,7 @@ rm -rf "$out"
 train() {
     local run=$1 ranks=$2
     shift 2
-    mpirun --oversubscribe -np "$ranks" "$tessera" train "$here/layouts.yaml" --set "data.train=$out/text" \
+    "$tessera" run -np "$ranks" train "$here/layouts.yaml" --set "data.train=$out/text" \
         --set "run.dir=$out/$run" "$@"
 }
 

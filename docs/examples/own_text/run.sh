@@ -13,7 +13,7 @@ tessera=${TESSERA:-build/cpu/tessera}
 minutes=$1 out=$2
 shift 2
 start=("$tessera")
-if [ "${RANKS:-1}" -gt 1 ]; then start=(mpirun -np "$RANKS" "$tessera"); fi
+if [ "${RANKS:-1}" -gt 1 ]; then start=("$tessera" run -np "$RANKS"); fi
 
 "${start[@]}" design --text "$@" --minutes "$minutes" --output "$out"
 time "${start[@]}" train "$out/train.yaml"

@@ -8,10 +8,9 @@
 set -euo pipefail
 tessera=$(realpath "${TESSERA:-build/cpu/tessera}")
 here=$(dirname "$0")
-hosts=() ranks=0
+hosts=()
 while [ $# -gt 0 ] && [ "$1" != -- ]; do
     hosts+=("$1")
-    ranks=$((ranks + ${1##*:}))
     shift
 done
 if [ ${#hosts[@]} = 0 ]; then
@@ -23,6 +22,6 @@ rm -rf "$out"
 "$tessera" prepare --append-eod --input docs/*.md --output "$out/text"
 
 list=$(IFS=,; echo "${hosts[*]}")
-mpirun -np "$ranks" --host "$list" "${@:2}" "$tessera" train "$here/two_hosts.yaml" \
+"$tessera" run --hosts "$list" --mpirun "mpirun ${*:2}" train "$here/two_hosts.yaml" \
     --set "data.train=$out/text" --set "run.dir=$out/run"
 "$tessera" generate "$out/run" --prompt 'The ' --max-tokens 60

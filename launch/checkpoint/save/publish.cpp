@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/exit_code.h"
 #include "launch/checkpoint/format/manifest.h"
 #include "launch/support/files/folders.h"
 #include "launch/support/files/output_file.h"
@@ -42,6 +43,14 @@ bool looks_whole(const fs::path& step_folder) {
   }
 }
 
+bool is_by_time(const fs::path& step_folder) {
+  try {
+    return read_manifest(step_folder).extra.value(kByTimeKey, false);
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 std::optional<fs::path> name_checkpoint(const HiddenFolder& temporary, const std::string& id,
@@ -74,7 +83,8 @@ std::vector<std::string> prune_checkpoints(const fs::path& checkpoints, int64_t 
   std::vector<std::string> problems;
   int whole = 0;
   for (const StepFolder& folder : step_folders(checkpoints)) {
-    if (folder.step > step) continue;
+    if (folder.step > step || (keep == 0 && folder.step == step)) continue;
+    if (keep == 0 && !is_by_time(folder.path)) break;
     if (whole < keep) {
       if (looks_whole(folder.path)) ++whole;
       continue;

@@ -11,6 +11,10 @@
 
 namespace tessera {
 
+/// Of the manifest's extra data: true if the next checkpoint replaces this one, because it was
+/// saved only so that a run that is killed loses little.
+inline constexpr const char* kByTimeKey = "by_time";
+
 /// Called at named points of a save, so that tests can make it fail or die there; empty in a real
 /// run.
 using SaveObserver = std::function<void(const char* point)>;
@@ -29,7 +33,8 @@ std::vector<std::string> clean_up_after_dead_saves(const std::filesystem::path& 
 
 /// Deletes steps before `step`, except `best` and those among the newest `keep` intact ones,
 /// counting `step` as the first. Intact here means that the manifest is undamaged and every file
-/// exists with its size. Keeps later steps, which an earlier course of the run may have left.
+/// exists with its size. With a `keep` of 0, deletes those that were saved by time, down to the
+/// newest that was not. Keeps later steps, which an earlier course of the run may have left.
 /// Returns the problems.
 std::vector<std::string> prune_checkpoints(const std::filesystem::path& checkpoints, int64_t step,
                                            int keep, std::optional<int64_t> best,

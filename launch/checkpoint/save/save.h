@@ -28,7 +28,7 @@ struct SaveRequest {
   /// Whether a training run is saving its step; messages then mention it. If false, an error only
   /// says what is wrong.
   bool in_a_run = true;
-  /// Number of intact checkpoints to keep, including this one; 0 keeps all.
+  /// Number of intact checkpoints to keep, including this one; 0 keeps all that are not by time.
   int keep = 0;
   std::optional<int64_t> best;  ///< a step whose checkpoint is kept, too
   /// If set, called by all ranks once the tensors are copied or, without copies, written. If it

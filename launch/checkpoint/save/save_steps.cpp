@@ -97,7 +97,6 @@ void SaveSteps::publish(const std::vector<std::string>& written_of_rank) {
 }
 
 void SaveSteps::prune() {
-  if (request_.keep == 0) return;
   try {
     const auto problems = prune_checkpoints(folder_, request_.step, request_.keep, request_.best,
                                             id_, request_.observer);

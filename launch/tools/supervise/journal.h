@@ -8,10 +8,11 @@
 namespace tessera {
 
 /// RUN/supervise.jsonl: a JSON object per line for each start and end of a supervised run. Each
-/// line is also printed for people.
+/// line is also printed for people. Without restarts there is none.
 class Journal {
  public:
-  explicit Journal(std::filesystem::path run_dir) : run_dir_(std::move(run_dir)) {}
+  Journal(std::filesystem::path run_dir, bool exists)
+      : run_dir_(std::move(run_dir)), exists_(exists) {}
 
   /// Prints `text` as a line on standard error and appends `event` with the time and the other
   /// members of `more`. A file that cannot be written is a warning.
@@ -19,6 +20,7 @@ class Journal {
 
  private:
   std::filesystem::path run_dir_;
+  bool exists_;
 };
 
 }  // namespace tessera

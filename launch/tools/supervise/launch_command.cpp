@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <sstream>
 #include <string_view>
 #include <utility>
 
 #include "core/error.h"
 #include "core/exit_code.h"
+#include "launch/support/command_text.h"
 #include "launch/support/files/replace.h"
 #include "launch/support/files/small_file.h"
 #include "launch/support/files/whole_files.h"
@@ -19,7 +21,6 @@
 namespace tessera {
 namespace {
 
-constexpr std::array<std::string_view, 4> kLaunchers = {"mpirun", "mpiexec", "orterun", "prterun"};
 constexpr std::array<std::string_view, 5> kRanks = {"-np", "-n", "--np", "--n", "-c"};
 constexpr std::array<std::string_view, 3> kHosts = {"--host", "-host", "-H"};
 constexpr std::array<std::string_view, 4> kHostfiles = {"--hostfile", "-hostfile", "--machinefile",
@@ -31,8 +32,7 @@ bool is_one_of(std::string_view word, auto& words) {
 
 template <typename... Args>
 [[noreturn]] void refuse_command(fmt::format_string<Args...> message, Args&&... args) {
-  throw CodedError("supervise: " + fmt::format(message, std::forward<Args>(args)...),
-                   ExitCode::usage);
+  throw CodedError(fmt::format(message, std::forward<Args>(args)...), ExitCode::usage);
 }
 
 /// "node1:4" or, in a hostfile, "node1 slots=4 max_slots=8".
@@ -62,6 +62,31 @@ std::string short_name(const std::string& host) {
 
 }  // namespace
 
+std::vector<std::string> mpirun_command(const LaunchRequest& request, const std::string& program,
+                                        bool is_root) {
+  std::optional<int64_t> ranks = request.ranks;
+  std::istringstream hosts(request.hosts);
+  int64_t slots = 0;
+  for (std::string host; std::getline(hosts, host, ',');) {
+    slots += parse_host(host, /*in_file=*/false).slots.value_or(1);
+  }
+  if (!ranks && slots > 0) ranks = slots;
+  if (!ranks) refuse_command("give the number of ranks, as in -np 4, or --hosts node1:2,node2:2");
+  std::istringstream launcher(request.mpirun);
+  std::vector<std::string> words(std::istream_iterator<std::string>(launcher), {});
+  if (words.empty()) refuse_command("--mpirun names no program");
+  // By default Open MPI refuses root and more ranks than cores, and binds a rank to one core.
+  if (is_root) words.emplace_back("--allow-run-as-root");
+  words.insert(words.end(), {"--oversubscribe", "--bind-to", "none"});
+  if (!request.hosts.empty()) {
+    words.insert(words.end(), {"--host", request.hosts});
+    for (const std::string& name : request.environment) words.insert(words.end(), {"-x", name});
+  }
+  words.insert(words.end(), {"-np", std::to_string(*ranks), program});
+  words.insert(words.end(), request.command.begin(), request.command.end());
+  return words;
+}
+
 bool is_same_host(const std::string& a, const std::string& b) {
   return short_name(a) == short_name(b);
 }
@@ -70,7 +95,8 @@ LaunchCommand::LaunchCommand(std::vector<std::string> words) : words_(std::move(
   const auto train = std::ranges::find(words_, "train");
   if (train == words_.begin() || train == words_.end()) {
     refuse_command(
-        "the command after -- does not train: it must be as in mpirun -np 4 tessera train x.yaml");
+        "the command does not train: it must be as in -np 4 train x.yaml, or as in "
+        "-- mpirun -np 4 tessera train x.yaml");
   }
   const auto at = static_cast<size_t>(train - words_.begin());
   parse_launcher(at - 1);
@@ -78,8 +104,7 @@ LaunchCommand::LaunchCommand(std::vector<std::string> words) : words_(std::move(
 }
 
 void LaunchCommand::parse_launcher(size_t program) {
-  const std::string launcher = std::filesystem::path(words_.front()).filename().string();
-  open_mpi_ = program > 0 && is_one_of(launcher, kLaunchers);
+  open_mpi_ = program > 0 && is_open_mpi_launcher(words_.front());
   if (!open_mpi_) return;
   for (size_t i = 1; i + 1 < program; ++i) {
     const std::string& word = words_[i];

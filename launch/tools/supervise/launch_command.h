@@ -16,6 +16,20 @@ struct LaunchHost {
   std::string text;              ///< as given: "node1:4", or a line of a hostfile
 };
 
+/// Ranks of a `tessera` command to start with mpirun.
+struct LaunchRequest {
+  std::optional<int64_t> ranks;
+  std::string hosts;                     ///< "node1:4,node2:4"; "": this host, or those of Slurm
+  std::string mpirun = "mpirun";         ///< with further options
+  std::vector<std::string> command;      ///< "train", "x.yaml", ...
+  std::vector<std::string> environment;  ///< names of variables that ranks on other hosts get, too
+};
+
+/// The words of mpirun that run `program` so, also as root, in a container and with more ranks than
+/// cores. Without `ranks`, there is one for each slot of the hosts. Throws if neither is given.
+std::vector<std::string> mpirun_command(const LaunchRequest& request, const std::string& program,
+                                        bool is_root);
+
 /// A command line that trains, as in `mpirun -np 4 --host a:2,b:2 tessera train x.yaml --set K=V`,
 /// and its variants for other ranks and hosts. Only Open MPI's launchers (mpirun, mpiexec, orterun,
 /// prterun) can be changed.

@@ -20,7 +20,7 @@ Decision RestartPolicy::after(const RunEnd& end, bool progressed, bool asked) {
     decision.why = "it was asked to stop";
     return decision;
   }
-  if (!meaning.restarts) {
+  if (!meaning.restarts || !options_.restarts) {
     decision.why = fmt::format("exit code {} ({})", static_cast<int>(end.code), meaning.name);
     return decision;
   }

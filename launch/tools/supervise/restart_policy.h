@@ -9,6 +9,7 @@
 namespace tessera {
 
 struct RestartOptions {
+  bool restarts = true;                       ///< false: the first end is the last
   int64_t most_without_progress = 5;          ///< restarts in a row without a newer checkpoint
   double delay = 5.0, longest_delay = 300.0;  ///< seconds before a restart
   int64_t most_host_failures = 3;             ///< in a row, then the host is left out

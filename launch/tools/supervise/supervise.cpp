@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -15,11 +15,13 @@
 #include "launch/config/load_config.h"
 #include "launch/support/end_signals.h"
 #include "launch/support/exit_codes.h"
+#include "launch/support/text/print.h"
 #include "launch/tools/supervise/choose_layout.h"
 #include "launch/tools/supervise/journal.h"
 #include "launch/tools/supervise/launch_command.h"
 #include "launch/tools/supervise/start_watch.h"
 #include "launch/tools/supervise/supervised_process.h"
+#include "launch/train/start/stop_signal.h"
 #include "launch/train/walltime_limit.h"
 #include "parallel/host/host_name.h"
 
@@ -29,12 +31,14 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::array<int, 3> kSignals = {SIGTERM, SIGINT, SIGUSR1};
 constexpr double kShortest = 10.0;  // seconds of walltime that are worth a start
 
-volatile std::sig_atomic_t stops_asked = 0;
+volatile std::sig_atomic_t stops_asked = 0, interrupts_asked = 0;
 
-extern "C" void ask_to_stop(int) { stops_asked = stops_asked + 1; }
+extern "C" void ask_to_stop(int number) {
+  stops_asked = stops_asked + 1;
+  if (number == SIGINT) interrupts_asked = interrupts_asked + 1;
+}
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -47,13 +51,27 @@ class Supervisor {
         command_(options.command),
         config_(load_config(command_.config(), command_.overrides())),
         end_(walltime_end(config_.run, config_.automatic.contains("run.walltime"))),
-        journal_(config_.run.dir),
+        journal_(config_.run.dir, options.restarts.restarts),
         policy_(options.restarts) {
-    for (const int number : kSignals) std::signal(number, ask_to_stop);
+    for (const int number : kStopSignals) std::signal(number, ask_to_stop);
     if (!is_ignored(SIGHUP)) std::signal(SIGHUP, ask_to_stop);
   }
 
   ExitCode run() {
+    const ExitCode code = run_starts();
+    const bool is_over =
+        code == ExitCode::finished || code == ExitCode::usage || code == ExitCode::configuration;
+    if (is_over || options_.resume.empty()) return code;
+    const std::optional<int64_t> saved = newest_step();
+    print_error(
+        "{}: {}\n",
+        saved ? fmt::format("to resume from step {}", *saved) : "nothing is saved; to start again",
+        options_.resume);
+    return code;
+  }
+
+ private:
+  ExitCode run_starts() {
     while (true) {
       const std::optional<int64_t> before = newest_step();
       const RunEnd end = start();
@@ -82,10 +100,10 @@ class Supervisor {
     }
   }
 
- private:
   /// A run that a signal ended before it could save, as in its first seconds, is stopped, too.
   static ExitCode code_when_asked(const RunEnd& end) {
-    const bool is_signal = end.launcher_code == 128 + SIGUSR1 || end.launcher_code == 128 + SIGTERM;
+    const int signal = end.launcher_code - 128;
+    const bool is_signal = signal == SIGUSR1 || signal == SIGTERM || signal == kEndLauncher;
     return is_signal ? ExitCode::stopped : end.code;
   }
 
@@ -121,7 +139,8 @@ class Supervisor {
     RunEnd end;
     {
       SupervisedProcess process(command.words(), {{"OMPI_MCA_odls_base_sigkill_timeout", grace},
-                                                  {"PRTE_MCA_odls_base_sigkill_timeout", grace}});
+                                                  {"PRTE_MCA_odls_base_sigkill_timeout", grace},
+                                                  {kLauncherVariable, "1"}});
       const int code = wait(process, watch);
       end = explain_end(code, process.error_output(), watch.look(), watch.observed());
     }
@@ -147,17 +166,29 @@ class Supervisor {
   /// Waits for the command's end. Forwards a request to stop, and ends a command that does not end
   /// by itself.
   int wait(SupervisedProcess& process, StartWatch& watch) {
-    std::optional<Clock::time_point> forwarded, terminated;
+    std::optional<Clock::time_point> asked, forwarded, terminated;
+    int of_first = 0;  // interrupts that belong to the first request
+    bool ends_now = false;
     auto looked = Clock::now();
     while (true) {
       if (const auto code = process.wait(/*milliseconds=*/100)) return *code;
-      if (stops_asked > 0 && !forwarded) {
-        forwarded = Clock::now();
+      const int interrupts = interrupts_asked;
+      if (stops_asked > 0 && !asked) {
+        asked = Clock::now();
+        answer(watch, stopping_text, "the run has not begun to train: it ends now");
         journal_.add("stop", "asked to stop: the run saves and ends", Json::object());
-        process.signal(SIGUSR1);  // mpirun forwards it, and leaves the ranks all the time they need
       }
-      const bool overdue = forwarded && seconds_since(*forwarded) > options_.stop_timeout;
-      if (overdue || stops_asked > 1) {
+      if (asked && seconds_since(*asked) < kOneRequest) of_first = interrupts;
+      const bool again = asked && interrupts > of_first;
+      if (again && !ends_now) answer(watch, ending_text, "ending now");
+      ends_now = again;
+      // mpirun forwards it, and leaves the ranks all the time they need. At first it has none.
+      if (asked && (!forwarded || (step_of(watch) == 0 && seconds_since(*forwarded) > 1.0))) {
+        forwarded = Clock::now();
+        process.signal(SIGUSR1);
+      }
+      const double limit = options_.stop_timeout;
+      if (ends_now || (asked && limit > 0.0 && seconds_since(*asked) > limit)) {
         terminate(process, terminated);
       } else if (seconds_since(looked) > 0.5) {
         looked = Clock::now();
@@ -168,12 +199,29 @@ class Supervisor {
     }
   }
 
+  /// The step that the ranks of this start are in; 0 before the first.
+  static int64_t step_of(const StartWatch& watch) {
+    int64_t step = 0;
+    for (const RankView& view : watch.look()) {
+      if (view.ring) step = std::max(step, view.ring->step);
+    }
+    return step;
+  }
+
+  /// Tells people at once what a signal does to the steps of this start.
+  void answer(const StartWatch& watch, std::string (*text)(int64_t, std::optional<int64_t>),
+              const char* before_steps) const {
+    const int64_t step = step_of(watch);
+    print_error("{}{}\n", ::isatty(STDERR_FILENO) == 1 ? "\n" : "",
+                step == 0 ? before_steps : text(step - 1, newest_step()));
+  }
+
   /// First lets the launcher end the ranks of all hosts, then kills what is left here.
   void terminate(const SupervisedProcess& process,
                  std::optional<Clock::time_point>& terminated) const {
     if (!terminated) {
       terminated = Clock::now();
-      process.signal(SIGTERM);
+      process.signal(kEndLauncher);
     } else if (seconds_since(*terminated) > 2.0 * static_cast<double>(options_.kill_grace) + 5.0) {
       process.kill_all();
     }

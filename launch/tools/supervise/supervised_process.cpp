@@ -25,6 +25,10 @@ namespace fs = std::filesystem;
 
 constexpr size_t kKept = 256 * 1024;
 
+/// Many containers forbid Open MPI's copies between processes. Tessera has its own.
+const std::pair<std::string, std::string> kNoCopies = {"OMPI_MCA_btl_vader_single_copy_mechanism",
+                                                       "none"};
+
 std::optional<pid_t> parse_pid(std::string_view text) {
   pid_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -61,31 +65,43 @@ void kill_descendants() {
   for (const pid_t pid : descendants()) ::kill(pid, SIGKILL);
 }
 
-[[noreturn]] void become(const std::vector<std::string>& command,
-                         const std::vector<std::pair<std::string, std::string>>& environment,
-                         int errors, pid_t parent) {
-  ::setpgid(0, 0);
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // if the supervisor is killed
-  if (::getppid() != parent) std::_Exit(127);
-  ::dup2(errors, STDERR_FILENO);
-  for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGHUP, SIGPIPE, SIGXFSZ})
-    std::signal(number, SIG_DFL);
+/// Returns why the command cannot be started.
+std::string execute(const std::vector<std::string>& command,
+                    const EnvironmentVariables& environment) {
   for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 0);
   std::vector<char*> words;
   for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
   ::execvp(words.front(), words.data());
-  const std::string problem =
-      "error: " + command.front() + " cannot be started: " + system_message(errno) + "\n";
+  return command.front() + " cannot be started: " + system_message(errno);
+}
+
+[[noreturn]] void become(const std::vector<std::string>& command,
+                         const EnvironmentVariables& environment, int errors, pid_t parent) {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, kEndLauncher);  // if the supervisor is killed
+  if (::getppid() != parent) std::_Exit(127);
+  ::dup2(errors, STDERR_FILENO);
+  for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGHUP, SIGPIPE, SIGXFSZ})
+    std::signal(number, SIG_DFL);
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  for (const int number : {SIGINT, SIGTERM}) sigaddset(&blocked, number);
+  ::sigprocmask(SIG_SETMASK, &blocked, nullptr);
+  const std::string problem = "error: " + execute(command, environment) + "\n";
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, problem.data(), problem.size());
   std::_Exit(64);  // ExitCode::usage
 }
 
 }  // namespace
 
-SupervisedProcess::SupervisedProcess(
-    const std::vector<std::string>& command,
-    const std::vector<std::pair<std::string, std::string>>& environment) {
+void run_instead(const std::vector<std::string>& command) {
+  fail("{}", execute(command, {kNoCopies}));
+}
+
+SupervisedProcess::SupervisedProcess(const std::vector<std::string>& command,
+                                     EnvironmentVariables environment) {
+  environment.push_back(kNoCopies);
   require(::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "supervise cannot adopt processes: {}",
           system_message(errno));
   std::array<int, 2> ends = {};

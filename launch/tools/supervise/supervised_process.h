@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <csignal>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,15 +12,23 @@
 
 namespace tessera {
 
-/// A command that runs as a child in a process group of its own. Its standard error is passed on
-/// and its end is kept. Processes that it leaves behind become children of this process, so that
-/// none outlives the destructor on this host.
+/// Ends a launcher, and with it its ranks. It gets neither a terminal's Ctrl-C nor a scheduler's
+/// SIGTERM, after which it would kill the ranks before they can save.
+inline constexpr int kEndLauncher = SIGHUP;
+
+using EnvironmentVariables = std::vector<std::pair<std::string, std::string>>;
+
+/// Replaces this process with a command. Throws if that fails.
+[[noreturn]] void run_instead(const std::vector<std::string>& command);
+
+/// A command that runs as a child in a process group of its own, with SIGINT and SIGTERM blocked.
+/// Its standard error is passed on and its end is kept. Processes that it leaves behind become
+/// children of this process, so that none outlives the destructor on this host.
 class SupervisedProcess {
  public:
   /// Starts the command with additional environment variables, unless they are set. Throws if that
   /// fails.
-  SupervisedProcess(const std::vector<std::string>& command,
-                    const std::vector<std::pair<std::string, std::string>>& environment);
+  SupervisedProcess(const std::vector<std::string>& command, EnvironmentVariables environment);
   /// Kills all that is left of the command.
   ~SupervisedProcess();
   SupervisedProcess(const SupervisedProcess&) = delete;

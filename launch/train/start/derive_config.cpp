@@ -144,8 +144,9 @@ class Deriver {
     for (const NamedValue& key : config_values(*earlier)) {
       if (!wants(key.name) || earlier->automatic.contains(key.name)) continue;
       if (key.name == "batch.micro" && !same_share) continue;
-      if (key.name == "run.walltime") continue;  // is of each start
-      if (key.name == "train.steps") continue;   // derive_steps()
+      if (key.name == "run.walltime") continue;         // is of each start
+      if (key.name == "train.steps") continue;          // derive_steps()
+      if (key.name == "checkpoint.interval") continue;  // likewise
       const bool has_default = key.name == "data.labels" && key.value == "null";
       set(key.name, key.value, has_default ? "" : "as at the start of the run");
     }

@@ -255,7 +255,8 @@ TEST(ConfigValidate, BestCheckpointsNeedEvaluationsOfCheckpoints) {
                                     "data.eval=runs/e", std::string("eval.interval=") + evaluation,
                                     std::string("checkpoint.interval=") + checkpoint};
   };
-  for (const auto& [evaluation, checkpoint] : {std::pair{"5", "0"}, {"0", "5"}, {"5", "10"}}) {
+  for (const auto& [evaluation, checkpoint] :
+       {std::pair{"5", "0"}, {"0", "5"}, {"5", "10"}, {"5", "auto"}}) {
     EXPECT_THAT(validate_error(with_intervals(evaluation, checkpoint), 1),
                 HasSubstr(fmt::format("eval.interval is {} and checkpoint.interval is {}: "
                                       "evaluations need a checkpoint each",

@@ -12,6 +12,7 @@
 #include "launch/tools/supervise/launch_command.h"
 #include "launch/tools/supervise/restart_policy.h"
 #include "launch/tools/supervise/run_end.h"
+#include "launch/train/start/stop_signal.h"
 #include "tests/launch/config/support.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/runs/small_runs.h"
@@ -45,6 +46,31 @@ TEST(LaunchCommand, FindsConfigurationRanksAndHosts) {
   EXPECT_EQ(found.hosts()[0].name, "a");
   EXPECT_EQ(found.hosts()[0].slots, 4);
   EXPECT_EQ(found.hosts()[1].slots, 2);
+}
+
+TEST(LaunchCommand, ComposesMpirun) {
+  const auto composed = [](const LaunchRequest& request, bool is_root) {
+    return fmt::format("{}", fmt::join(mpirun_command(request, "/bin/tessera", is_root), " "));
+  };
+  LaunchRequest request;
+  request.command = {"train", "x.yaml"};
+  request.environment = {"OMP_NUM_THREADS"};
+  test::expect_error([&] { composed(request, false); }, {"-np 4", "--hosts"});
+  request.ranks = 2;
+  EXPECT_EQ(composed(request, false),
+            "mpirun --oversubscribe --bind-to none -np 2 /bin/tessera train x.yaml");
+  request.hosts = "a:2,b,c:3";
+  request.ranks.reset();
+  request.mpirun = "/opt/mpirun --mca btl self";
+  EXPECT_EQ(composed(request, true),
+            "/opt/mpirun --mca btl self --allow-run-as-root --oversubscribe --bind-to none --host "
+            "a:2,b,c:3 -x OMP_NUM_THREADS -np 6 /bin/tessera train x.yaml");
+  EXPECT_EQ(LaunchCommand(mpirun_command(request, "tessera", true)).hosts().size(), 3u);
+}
+
+TEST(StopSignal, SaysWhatAnEndLoses) {
+  EXPECT_EQ(lost_steps(412, 400), "12 steps since the checkpoint of step 400");
+  EXPECT_THAT(lost_steps(1, {}), HasSubstr("all 1 step:"));
 }
 
 TEST(LaunchCommand, ChangesRanksHostsAndKeys) {

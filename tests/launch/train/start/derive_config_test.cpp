@@ -162,7 +162,8 @@ TEST_F(DeriveConfig, LeastConfigurationUsesTokenizerOfDataset) {
   EXPECT_EQ(derived.config.model.vocab_size, 257);
   EXPECT_EQ(derived.tokenizer->kind(), "byte");
   EXPECT_EQ(derived.config.automatic,
-            (std::set<std::string, std::less<>>{"batch.micro", "data.tokenizer", "run.walltime"}));
+            (std::set<std::string, std::less<>>{"batch.micro", "checkpoint.interval",
+                                                "data.tokenizer", "run.walltime"}));
   EXPECT_THAT(derived.origins.at("data.tokenizer"), HasSubstr("byte with 257 tokens"));
   EXPECT_NO_THROW(validate(derived.config, 1));
 }
@@ -394,7 +395,7 @@ TEST_F(DeriveConfig, IsTheSameOnAllRanks) {
     EXPECT_EQ(derived.config.model.vocab_size, 40);
     ASSERT_NE(derived.tokenizer, nullptr);
     EXPECT_EQ(derived.tokenizer->kind(), "wordpiece");
-    EXPECT_EQ(derived.config.automatic.size(), 3U);
+    EXPECT_EQ(derived.config.automatic.size(), 4U);
   });
 }
 
