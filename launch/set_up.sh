@@ -4,7 +4,7 @@
 packages=(g++ cmake ninja-build git ca-certificates
   libopenmpi-dev openmpi-bin libdnnl-dev libyaml-cpp-dev libcli11-dev libfmt-dev
   nlohmann-json3-dev libxxhash-dev libicu-dev zlib1g-dev libzstd-dev
-  libpng-dev libturbojpeg0-dev libstb-dev libsentencepiece-dev
+  libpng-dev libjpeg-dev libstb-dev libsentencepiece-dev
   libprotozero-dev libedit-dev libgtest-dev libgmock-dev libbenchmark-dev)
 
 # Lists and installs those of the given packages that are missing; only then it needs root or sudo.

@@ -66,6 +66,8 @@ forbid "$all" 'sentencepiece_(processor|trainer)\.h' '^launch/tokenizers/(senten
 forbid "$all" 'protozero/' '/(sentencepiece_model|tensorboard_log)\.cpp' \
   'only sentencepiece_model and tensorboard_log include protozero'
 forbid "$all" '(arrow|parquet)/' '^launch/support/input/parquet_texts\.cpp' 'only parquet_texts includes Arrow'
+forbid "$all" '(png|jpeglib)\.h' '^launch/data/images/(png|jpeg)_decoder\.cpp|/heat_png\.cpp' \
+  'only the decoders of images and heat_png include libpng and libjpeg'
 forbid "$all" '(zlib|zstd)' '^launch/support/files/decompressor\.cpp' 'only decompressor includes zlib and zstd'
 
 # use_only PATTERN EXCEPT WHY: no line in launch matches PATTERN, unless its path matches EXCEPT.

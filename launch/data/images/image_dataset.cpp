@@ -8,6 +8,7 @@
 #include "core/ops/cross_entropy.h"
 #include "core/random.h"
 #include "launch/data/sampling/sample_order.h"
+#include "launch/support/text/print.h"
 
 namespace tessera {
 namespace {
@@ -30,14 +31,8 @@ ImageEncoder::ImageEncoder(const ModelConfig& config) : config_(config) {
   }
 }
 
-void ImageEncoder::encode(const Pixels& image, Sample& out) const {
-  const int64_t size = config_.image_size, patch = config_.patch_size;
-  const auto channels = static_cast<size_t>(config_.num_channels);
-  require(image.rows == size && image.columns == size && image.channels == config_.num_channels,
-          "an image has {} × {} pixels of {} channels, but the model's have {} × {} of {}",
-          image.rows, image.columns, image.channels, size, size, channels);
+void ImageEncoder::encode_blank(Sample& out) const {
   const auto tokens = static_cast<size_t>(config_.image_tokens());
-  const auto width = static_cast<size_t>(config_.patch_width());
   const size_t first = config_.has_class_token() ? 1 : 0;
   out.clear();
   out.tokens.assign(tokens, 0);
@@ -45,7 +40,18 @@ void ImageEncoder::encode(const Pixels& image, Sample& out) const {
   if (first == 1) out.token_types[0] = 0;
   out.targets.assign(tokens, kIgnoreTarget);
   out.document_lengths = {static_cast<int32_t>(tokens)};
-  out.patches.assign(tokens * width, 0.0f);
+  out.patches.assign(tokens * static_cast<size_t>(config_.patch_width()), 0.0f);
+}
+
+void ImageEncoder::encode(const Pixels& image, Sample& out) const {
+  const int64_t size = config_.image_size, patch = config_.patch_size;
+  const auto channels = static_cast<size_t>(config_.num_channels);
+  require(image.rows == size && image.columns == size && image.channels == config_.num_channels,
+          "an image has {} × {} pixels of {} channels, but the model's have {} × {} of {}",
+          image.rows, image.columns, image.channels, size, size, channels);
+  encode_blank(out);
+  const auto width = static_cast<size_t>(config_.patch_width());
+  const size_t first = config_.has_class_token() ? 1 : 0;
   float* number = out.patches.data() + first * width;
   for (int64_t top = 0; top < size; top += patch) {
     for (int64_t left = 0; left < size; left += patch) {
@@ -76,7 +82,13 @@ void ImageEncoder::encode(const ImageSet& images, int64_t i, Sample& out) const 
 void check_image_format(const ModelConfig& config, const ImageSet& images,
                         const std::string& path) {
   const ImageFormat format = images.format();
-  if (format.rows == 0) return;
+  if (format.rows == 0) {
+    require(config.num_channels == 1 || config.num_channels == 3,
+            "{}: model.num_channels is {}, but image files are read with 1 channel (gray) or 3 "
+            "(color)",
+            path, config.num_channels);
+    return;
+  }
   require(format.rows == config.image_size && format.columns == config.image_size,
           "{}: its images have {} × {} pixels, but model.image_size is {}: only images of a folder "
           "are resized, so choose the size of the images",
@@ -114,10 +126,30 @@ std::vector<TextOrigin> ImageDataset::origins(int64_t sample, int64_t /*epoch*/)
 void ImageDataset::fill(int64_t sample, int64_t epoch, Sample& out) const {
   const int64_t image = image_of(sample);
   Pixels pixels;
-  encoder_.read(*images_, image, pixels);
+  if (!read(image, pixels)) {
+    encoder_.encode_blank(out);
+    out.labels = {kIgnoreTarget};
+    return;
+  }
   augment(augmentation_, seed_, epoch, image, pixels);
   encoder_.encode(pixels, out);
   out.labels = {images_->label(image)};
+}
+
+bool ImageDataset::read(int64_t image, Pixels& pixels) const {
+  const int64_t tried = ++num_read_;
+  try {
+    encoder_.read(*images_, image, pixels);
+    return true;
+  } catch (const Error& error) {
+    constexpr int64_t kAlwaysTolerated = 10, kOneIn = 100;
+    const int64_t bad = ++num_unreadable_;
+    require(bad <= std::max(kAlwaysTolerated, tried / kOneIn),
+            "{}; {} of the {} images read so far cannot be read", error.what(), bad, tried);
+    print_error("warning: {}; its sample has no label ({} of {} so far)\n", error.what(), bad,
+                tried);
+    return false;
+  }
 }
 
 void augment(const AugmentationOptions& options, uint64_t seed, int64_t epoch, int64_t image,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -22,6 +23,9 @@ class ImageEncoder {
   /// Resizes an image to the model's size, bilinearly.
   void resize(Pixels& image) const;
 
+  /// Overwrites `out` with an image of the mean color, without a label.
+  void encode_blank(Sample& out) const;
+
   /// Overwrites `out` without setting a label. `image` has the model's size.
   void encode(const Pixels& image, Sample& out) const;
 
@@ -39,6 +43,8 @@ class ImageEncoder {
 };
 
 /// A subset of a set's images. `places` are of a fixed random order, as in ClassificationDataset.
+/// An image that cannot be read costs one sample: a gray one without a label, with a warning.
+/// Throws if more than one in a hundred, and more than ten, cannot be read.
 class ImageDataset final : public Dataset {
  public:
   /// Augments images differently in each epoch, as a function of (seed, epoch, image). Throws if
@@ -53,6 +59,7 @@ class ImageDataset final : public Dataset {
 
  private:
   int64_t image_of(int64_t sample) const;
+  bool read(int64_t image, Pixels& pixels) const;
 
   std::shared_ptr<const ImageSet> images_;
   std::string path_;
@@ -60,6 +67,7 @@ class ImageDataset final : public Dataset {
   Range places_;
   AugmentationOptions augmentation_;
   uint64_t seed_;
+  mutable std::atomic<int64_t> num_read_ = 0, num_unreadable_ = 0;
 };
 
 /// Throws unless images of `path` fit a model, which cannot resize images in memory.

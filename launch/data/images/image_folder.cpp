@@ -1,67 +1,19 @@
-#include <png.h>
-#include <turbojpeg.h>
-
 #include <algorithm>
+#include <atomic>
+#include <cctype>
 #include <filesystem>
 #include <memory>
-#include <utility>
+#include <mutex>
+#include <thread>
 
 #include "core/error.h"
 #include "launch/config/label_names.h"
 #include "launch/data/images/image_files.h"
-#include "launch/support/files/mapped_file.h"
 
 namespace tessera {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr int64_t kMostPixels = 100'000'000;
-
-/// Prepares for an image of this size, as its header says.
-uint8_t* start_image(const MappedFile& file, int64_t rows, int64_t columns, int64_t channels,
-                     Pixels& out) {
-  constexpr int64_t kMostOfByte = 10'000;  // a black PNG with a bit for each pixel has about 8000
-  require(rows >= 1 && columns >= 1 && rows <= kMostPixels / columns,
-          "{}: an image of {} × {} pixels: at most {} are allowed", file.path(), rows, columns,
-          kMostPixels);
-  require(rows * columns / kMostOfByte <= static_cast<int64_t>(file.size()),
-          "{}: its header says {} × {} pixels, but it has only {} bytes: the file is damaged",
-          file.path(), rows, columns, file.size());
-  out.rows = rows;
-  out.columns = columns;
-  out.channels = channels;
-  out.values.resize(static_cast<size_t>(rows * columns * channels));
-  return out.values.data();
-}
-
-void read_png(const MappedFile& file, int64_t channels, Pixels& out) {
-  png_image image = {};
-  image.version = PNG_IMAGE_VERSION;
-  const std::unique_ptr<png_image, void (*)(png_image*)> freed(&image, png_image_free);
-  const auto damaged = [&] { fail("{}: is a damaged PNG file: {}", file.path(), image.message); };
-  if (png_image_begin_read_from_memory(&image, file.bytes().data(), file.size()) == 0) damaged();
-  uint8_t* const pixels = start_image(file, image.height, image.width, channels, out);
-  image.format = channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
-  const png_color black = {};
-  if (png_image_finish_read(&image, &black, pixels, 0, nullptr) == 0) damaged();
-}
-
-void read_jpeg(const MappedFile& file, int64_t channels, Pixels& out) {
-  const std::unique_ptr<void, int (*)(tjhandle)> decoder(tjInitDecompress(), tjDestroy);
-  require(decoder != nullptr, "{}: the JPEG decoder cannot start", file.path());
-  const auto check = [&](int result) {
-    require(result == 0, "{}: is a damaged JPEG file: {}", file.path(),
-            tjGetErrorStr2(decoder.get()));
-  };
-  const auto* bytes = reinterpret_cast<const unsigned char*>(file.bytes().data());
-  int columns = 0, rows = 0, subsampling = 0, colors = 0;
-  check(tjDecompressHeader3(decoder.get(), bytes, file.size(), &columns, &rows, &subsampling,
-                            &colors));
-  uint8_t* const pixels = start_image(file, rows, columns, channels, out);
-  check(tjDecompress2(decoder.get(), bytes, file.size(), pixels, columns, 0, rows,
-                      channels == 1 ? TJPF_GRAY : TJPF_RGB, 0));
-}
 
 bool is_image_file(const fs::path& path) {
   std::string extension = path.extension().string();
@@ -105,6 +57,41 @@ class ImageFolder final : public ImageSet {
     out = read_image_file(files_.at(static_cast<size_t>(i)), channels);
   }
 
+  // Threads wait for the disk, or the file system's server, most of the time.
+  void check() const override {
+    constexpr size_t kThreads = 16, kAtOnce = 64, kMostNamed = 10;
+    std::atomic<size_t> next = 0;
+    std::mutex mutex;
+    std::vector<std::pair<size_t, std::string>> bad;
+    const auto check_files = [&] {
+      for (size_t first = next.fetch_add(kAtOnce); first < files_.size();
+           first = next.fetch_add(kAtOnce)) {
+        for (size_t i = first; i < std::min(first + kAtOnce, files_.size()); ++i) {
+          try {
+            check_image_file(files_[i]);
+          } catch (const Error& error) {
+            const std::lock_guard lock(mutex);
+            bad.emplace_back(i, error.what());
+          }
+        }
+      }
+    };
+    {
+      std::vector<std::jthread> threads;
+      for (size_t i = 1; i < std::min(kThreads, files_.size() / kAtOnce); ++i) {
+        threads.emplace_back(check_files);
+      }
+      check_files();
+    }
+    if (bad.empty()) return;
+    std::ranges::sort(bad);
+    std::string named;
+    for (size_t i = 0; i < std::min(bad.size(), kMostNamed); ++i) named += "\n  " + bad[i].second;
+    if (bad.size() > kMostNamed) named += fmt::format("\n  and {} more", bad.size() - kMostNamed);
+    fail("{}: {} of {} images cannot be read; remove or replace them:{}", path_, bad.size(),
+         files_.size(), named);
+  }
+
   /// Does not read the files.
   std::string identity() const override {
     uint64_t bytes = 0;
@@ -135,24 +122,6 @@ class ImageFolder final : public ImageSet {
 
 std::unique_ptr<const ImageSet> open_image_folder(const std::string& path) {
   return std::make_unique<const ImageFolder>(path);
-}
-
-Pixels read_image_file(const std::string& path, int64_t channels) {
-  require(channels == 1 || channels == 3,
-          "{}: model.num_channels is {}, but image files are read with 1 channel (gray) or 3 "
-          "(color)",
-          path, channels);
-  const MappedFile file(path);
-  const std::string_view text = file.text();
-  Pixels pixels;
-  if (text.starts_with("\x89PNG")) {
-    read_png(file, channels, pixels);
-  } else if (text.starts_with("\xff\xd8")) {
-    read_jpeg(file, channels, pixels);
-  } else {
-    fail("{}: is neither a PNG nor a JPEG file", path);
-  }
-  return pixels;
 }
 
 }  // namespace tessera

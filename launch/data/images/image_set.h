@@ -44,6 +44,8 @@ class ImageSet {
   /// Overwrites `out`, with `channels` numbers for each pixel if each image has a format of its
   /// own. Throws, naming the file, if an image is damaged.
   virtual void read(int64_t i, int64_t channels, Pixels& out) const = 0;
+  /// Throws, naming them, if images are damaged as far as the start and end of their files say.
+  virtual void check() const {}
   /// Its sizes and a checksum of its content.
   virtual std::string identity() const = 0;
 };
@@ -63,9 +65,13 @@ std::unique_ptr<const ImageSet> open_images(const std::string& path);
 /// to the largest. `count` may say that there are more. Throws if there are fewer than two.
 Labels find_image_labels(std::span<const std::string> paths, std::optional<int64_t> count = {});
 
-/// An image from a PNG or JPEG file, with 1 (gray) or 3 (red, green, blue) channels. An alpha
-/// channel is blended with black. Throws, naming the file, if it is damaged, or larger than 100
-/// million pixels.
+/// An image from a PNG or JPEG file, with 1 (gray) or 3 (red, green, blue) channels, as Pillow's
+/// convert("L") or convert("RGB") returns it after ImageOps.exif_transpose(): alpha, profiles and
+/// gamma are ignored, and gray values of 16 bits are cut off at 255. Throws, naming the file, if it
+/// is damaged, or larger than 100 million pixels.
 Pixels read_image_file(const std::string& path, int64_t channels);
+
+/// Throws, naming the file, if read_image_file() would, as far as its header and end say.
+void check_image_file(const std::string& path);
 
 }  // namespace tessera

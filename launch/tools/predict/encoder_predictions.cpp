@@ -143,6 +143,7 @@ std::unique_ptr<const FilePrediction> image_prediction(const ModelConfig& config
   prediction->input_columns = {"image"};
   const std::shared_ptr<const ImageSet> images = open_images(options.input);
   check_image_format(config, *images, options.input);
+  images->check();
   for (int64_t i = 0; i < images->size(); ++i) {
     const std::string file = images->file(i);
     prediction->inputs.push_back({{"image", file.empty() ? Json(i) : Json(file)}});

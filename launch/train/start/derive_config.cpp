@@ -198,6 +198,7 @@ class Deriver {
 
   void derive_images() {
     if (!has_images()) return;
+    if (purpose_ == DeriveFor::training) check_images();
     if (wants("model.image_size") || wants("model.num_channels")) {
       const std::string path = paths_of(config().data.train).at(0);
       const ImageFormat found =
@@ -217,6 +218,17 @@ class Deriver {
     // Patches have no ids.
     if (wants("model.vocab_size")) set("model.vocab_size", "1", "");
     if (wants("data.tokenizer")) set("data.tokenizer", std::string(kNoTokenizer), "");
+  }
+
+  /// Damaged files would otherwise cost samples of the run.
+  void check_images() const {
+    std::vector<std::string> paths = paths_of(config().data.train);
+    if (const auto& eval = config().data.eval) {
+      for (const std::string& path : paths_of(*eval)) paths.push_back(path);
+    }
+    with_exit_code(ExitCode::data, [&] {
+      for (const std::string& path : paths) open_images(path)->check();
+    });
   }
 
   /// A head of the same kind continues with the pooling that it was trained with.

@@ -1,16 +1,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <turbojpeg.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <utility>
 
 #include "core/error.h"
 #include "core/ops/cross_entropy.h"
 #include "launch/data/images/image_dataset.h"
+#include "launch/support/text/base64.h"
 #include "models/architecture.h"
+#include "tests/launch/tokenizers/golden_texts.h"
 #include "tests/support/compressed.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/image_files.h"
@@ -52,22 +54,19 @@ class Images : public testing::Test {
     return folder_ / name;
   }
 
-  std::string write_jpeg(const std::string& name, const Pixels& image) {
-    const tjhandle encoder = tjInitCompress();
-    unsigned char* bytes = nullptr;
-    unsigned long size = 0;  // NOLINT(google-runtime-int): TurboJPEG's type
-    EXPECT_EQ(
-        tjCompress2(encoder, image.values.data(), static_cast<int>(image.columns), 0,
-                    static_cast<int>(image.rows), TJPF_RGB, &bytes, &size, TJSAMP_444, 100, 0),
-        0);
-    const std::string path = write(name, std::string(reinterpret_cast<char*>(bytes), size));
-    tjFree(bytes);
-    tjDestroy(encoder);
-    return path;
-  }
-
   test::TestFolder folder_;
 };
+
+const Json& goldens() {
+  static const Json json = read_golden("image_golden.json");
+  return json;
+}
+
+std::string golden_file(const std::string& name) {
+  const auto found =
+      std::ranges::find_if(goldens(), [&](const Json& image) { return image.at("name") == name; });
+  return from_base64(found->at("file").get<std::string>(), name);
+}
 
 ModelConfig vit(int64_t size, int64_t patch, int64_t channels) {
   ModelConfig model = preset(ModelKind::vit);
@@ -130,8 +129,7 @@ TEST_F(Images, ReadsFoldersOfClasses) {
   const Pixels color = gradient(5, 7, 3), gray = gradient(6, 4, 1);
   write_png("set/cat/a.png", color);
   write_png("set/cat/b.PNG", gray);
-  Pixels smooth{8, 8, 3, std::vector<uint8_t>(192, 100)};
-  write_jpeg("set/dog/c.jpeg", smooth);
+  write("set/dog/c.jpeg", golden_file("444.jpg"));
   write("set/.hidden", "");
   const auto set = open_images(folder_ / "set");
   ASSERT_EQ(set->size(), 3);
@@ -145,13 +143,78 @@ TEST_F(Images, ReadsFoldersOfClasses) {
   set->read(1, 3, image);
   EXPECT_EQ(image.values[0], image.values[2]);
   set->read(2, 3, image);
-  // JPEG rounds twice.
-  for (const uint8_t value : image.values) EXPECT_NEAR(value, 100, 2);
+  EXPECT_EQ(image.columns, 13);
 }
 
-TEST_F(Images, BlendsTransparencyWithBlack) {
-  const std::string path = write_png("a.png", {1, 2, 4, {200, 100, 50, 0, 200, 100, 50, 255}});
-  EXPECT_EQ(read_image_file(path, 3).values, (std::vector<uint8_t>{0, 0, 0, 200, 100, 50}));
+// tests/parity/make_image_goldens.py: PNG of all depths and kinds, metadata, JPEG of all kinds.
+TEST_F(Images, ReadsFilesAsPillowDoes) {
+  int refused = 0;
+  for (const Json& image : goldens()) {
+    const auto name = image.at("name").get<std::string>();
+    const std::string path = write(name, golden_file(name));
+    if (!image.contains("rgb")) {
+      ++refused;
+      EXPECT_THROW(read_image_file(path, 3), Error) << name;
+      EXPECT_THROW(check_image_file(path), Error) << name;
+      continue;
+    }
+    EXPECT_NO_THROW(check_image_file(path)) << name;
+    for (const auto& [mode, channels] : {std::pair("rgb", 3), std::pair("gray", 1)}) {
+      const Pixels found = read_image_file(path, channels);
+      EXPECT_EQ(found.rows, image.at("rows").get<int64_t>()) << name;
+      EXPECT_EQ(found.columns, image.at("columns").get<int64_t>()) << name;
+      const std::string expected = from_base64(image.at(mode).get<std::string>(), name);
+      EXPECT_EQ(std::string(found.values.begin(), found.values.end()), expected)
+          << name << ' ' << mode;
+    }
+  }
+  EXPECT_EQ(refused, 3);
+}
+
+TEST_F(Images, FindsDamagedFilesOfAFolder) {
+  const std::string png = golden_file("rgb_8.png");
+  for (int i = 0; i < 300; ++i) write(fmt::format("set/a/{}.png", i), png);
+  open_images(folder_ / "set")->check();
+  write("set/a/17.png", png.substr(0, png.size() - 40));
+  write("set/a/208.png", "");
+  write("set/a/99.png", "text");
+  test::expect_error([&] { open_images(folder_ / "set")->check(); },
+                     {"3 of 300 images", "a/17.png", "a/208.png", "a/99.png"});
+}
+
+// Damage between a file's start and end shows only when it is decoded.
+TEST_F(Images, AnUnreadableImageCostsOneSample) {
+  std::string png = golden_file("rgb_8.png");
+  const auto open = [&](int bad) {
+    for (int i = 0; i < 40; ++i) {
+      std::string bytes = png;
+      if (i < bad) std::fill_n(bytes.begin() + 45, 20, '\xee');
+      write(fmt::format("set/{}/{:02}.png", i % 2, i), bytes);
+    }
+    return ImageDataset(open_images(folder_ / "set"), "set", ImageEncoder(vit(8, 4, 3)), {0, 40},
+                        {}, 1);
+  };
+  const ImageDataset few = open(3);
+  int64_t labeled = 0;
+  for (int64_t i = 0; i < 40; ++i) {
+    Sample sample;
+    few.fill(i, 0, sample);
+    ASSERT_EQ(sample.labels.size(), 1);
+    EXPECT_EQ(sample.tokens.size(), sample.targets.size());
+    if (sample.labels[0] != kIgnoreTarget) {
+      ++labeled;
+      continue;
+    }
+    EXPECT_EQ(sample.patches, std::vector<float>(sample.patches.size(), 0.0f));
+  }
+  EXPECT_EQ(labeled, 37);
+  const ImageDataset many = open(12);
+  EXPECT_THROW(
+      {
+        Sample sample;
+        for (int64_t i = 0; i < 40; ++i) many.fill(i, 0, sample);
+      },
+      Error);
 }
 
 // A textbook loop over tokens, channels, rows and columns.
@@ -276,10 +339,7 @@ TEST_F(Images, RefusesDamagedFiles) {
   std::string bytes(static_cast<size_t>(fs::file_size(png)), '\0');
   std::ifstream(png, std::ios::binary).read(bytes.data(), std::ssize(bytes));
   damaged(write("cut.png", bytes.substr(0, bytes.size() / 2)), {"cut.png", "damaged PNG"});
-  const std::string jpeg = write_jpeg("good.jpg", gradient(16, 16, 3));
-  bytes.resize(static_cast<size_t>(fs::file_size(jpeg)));
-  std::ifstream(jpeg, std::ios::binary).read(bytes.data(), std::ssize(bytes));
-  damaged(write("cut.jpg", bytes.substr(0, bytes.size() / 2)), {"cut.jpg", "damaged JPEG"});
+  damaged(write("cut.jpg", golden_file("cut.jpg")), {"cut.jpg", "damaged JPEG"});
   damaged(write("text.png", "text"), {"text.png", "neither a PNG nor a JPEG"});
 }
 
