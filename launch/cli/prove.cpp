@@ -12,17 +12,13 @@
 #include "launch/cli/commands.h"
 #include "launch/cli/support/command_line.h"
 #include "launch/cli/support/process.h"
-#include "launch/config/load_config.h"
 #include "launch/support/files/temporary_folder.h"
 #include "launch/support/text/json.h"
 #include "launch/support/text/print.h"
-#include "launch/train/start/derive_config.h"
+#include "launch/tools/prove/shrink.h"
 
 namespace tessera {
 namespace {
-
-/// Odd, like most.
-constexpr int64_t kUnknownVocabulary = 50257;
 
 struct ProveCommand {
   std::string config;
@@ -44,14 +40,13 @@ bool run_prove(const ProveCommand& command) {
   constexpr int kMostRanks = 12;
   require(command.ranks <= kMostRanks, "prove: --ranks is {}, but must be at most {}",
           command.ranks, kMostRanks);
-  RunConfig config = load_config(command.config, command.overrides);
-  // The small run has a vocabulary of its own.
-  if (config.automatic.erase("model.vocab_size") > 0) config.model.vocab_size = kUnknownVocabulary;
-  config = derive_config(config, 1, DeriveFor::planning).config;
   const TemporaryFolder folder("tessera-prove");
+  const ConfigToProve loaded = load_to_prove(command.config, command.overrides, folder.path());
   ProveOptions options{.ranks = command.ranks, .folder = folder.path()};
   if (!command.json) options.report = print_check;
-  const Certificate certificate = prove(config, options);
+  Certificate certificate = prove(loaded.config, options);
+  certificate.left_out.insert(certificate.left_out.begin(), loaded.made_up.begin(),
+                              loaded.made_up.end());
   print_text(command.json ? to_text(to_json(certificate)) + "\n" : to_string(certificate));
   return certificate.failures() == 0;
 }

@@ -6,14 +6,18 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "core/random.h"
+#include "launch/config/load_config.h"
 #include "launch/data/datasets/row_reader.h"
 #include "launch/data/indexed/indexed_dataset_writer.h"
 #include "launch/support/files/whole_files.h"
 #include "launch/support/text/json.h"
 #include "launch/tokenizers/id_tokenizer.h"
 #include "launch/train/optimizer/optimizer_groups.h"
+#include "launch/train/start/derive_config.h"
 #include "models/architecture.h"
 #include "models/attention_plane.h"
 #include "models/model.h"
@@ -214,6 +218,37 @@ std::string write_images(const std::filesystem::path& folder, const ModelConfig&
   return path;
 }
 
+/// Writes a file of texts of ids for what the model learns, and returns its path; none if it learns
+/// from a prepared dataset. A model that predicts the next token can do both.
+std::optional<std::string> write_texts(const std::filesystem::path& folder,
+                                       const ModelConfig& model, bool from_file) {
+  const auto written = [&](const char* name, const std::string& lines) {
+    std::string path = folder / name;
+    write_whole_files({{path, lines}}, Replace::own);
+    return path;
+  };
+  switch (traits_of(model).objective) {
+    case Objective::embedding:
+      return written("tuples.tsv", text_tuples(model));
+    case Objective::token_classification:
+      return written("labeled.tsv", labeled_words(model));
+    case Objective::classification:
+      return written("labeled.tsv", labeled_texts(model));
+    case Objective::seq2seq: {
+      const int64_t most = std::min(model.seq_length, model.resolved_source_length()) - 1;
+      return written("pairs.tsv", text_pairs(model, "source\ttarget\n", most));
+    }
+    case Objective::causal_lm: {
+      if (!from_file) return std::nullopt;
+      const int64_t most = std::max<int64_t>(1, model.seq_length / 2);
+      return written("prompts.tsv", text_pairs(model, "prompt\tcompletion\n", most));
+    }
+    case Objective::masked_lm:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
 void shrink_model(ModelConfig& model) {
   const ModelConfig before = model;
   const bool has_both = before.attention_window > 0 &&
@@ -307,43 +342,20 @@ void shrink_data(ShrunkRun& run, const std::filesystem::path& folder) {
     run.left_out.emplace_back("images are gray noise here, in an IDX file");
     return;
   }
-  const Objective objective = traits_of(config.model).objective;
-  if (objective == Objective::embedding) {
-    const std::string path = folder / "tuples.tsv";
-    write_whole_files({{path, text_tuples(config.model)}}, Replace::own);
-    config.data.train = path;
-    return;
-  }
-  const bool words = objective == Objective::token_classification;
-  if (words || objective == Objective::classification) {
-    const std::string path = folder / "labeled.tsv";
-    write_whole_files({{path, words ? labeled_words(config.model) : labeled_texts(config.model)}},
-                      Replace::own);
-    config.data.train = path;
-    return;
-  }
-  if (objective == Objective::seq2seq) {
-    const std::string path = folder / "pairs.tsv";
-    const int64_t most =
-        std::min(config.model.seq_length, config.model.resolved_source_length()) - 1;
-    write_whole_files({{path, text_pairs(config.model, "source\ttarget\n", most)}}, Replace::own);
-    config.data.train = path;
-    config.span_corruption = {};
-    run.left_out.emplace_back("the data is pairs of texts here, also if data.train is a dataset");
-    return;
-  }
   const auto is_text_file = [](const DataBlend::Part& part) { return has_columns(part.path); };
-  if (objective == Objective::causal_lm &&
-      std::ranges::any_of(before.data.train.parts, is_text_file)) {
-    const std::string path = folder / "prompts.tsv";
-    const int64_t most = std::max<int64_t>(1, config.model.seq_length / 2);
-    write_whole_files({{path, text_pairs(config.model, "prompt\tcompletion\n", most)}},
-                      Replace::own);
-    config.data.train = path;
-    config.data.packing = Packing::documents;
-    config.data.chat_template = ChatFormat::automatic;
-    config.data.chat_form = nullptr;
-    run.left_out.emplace_back("the data is prompts and completions of ids here, without roles");
+  const bool from_file = std::ranges::any_of(before.data.train.parts, is_text_file);
+  if (const auto path = write_texts(folder, config.model, from_file)) {
+    config.data.train = *path;
+    const Objective objective = traits_of(config.model).objective;
+    if (objective == Objective::seq2seq) {
+      config.span_corruption = {};
+      run.left_out.emplace_back("the data is pairs of texts here, also if data.train is a dataset");
+    } else if (objective == Objective::causal_lm) {
+      config.data.packing = Packing::documents;
+      config.data.chat_template = ChatFormat::automatic;
+      config.data.chat_form = nullptr;
+      run.left_out.emplace_back("the data is prompts and completions of ids here, without roles");
+    }
     return;
   }
   const auto parts = std::min<size_t>(before.data.train.parts.size(), 2);
@@ -392,7 +404,55 @@ void shrink_patterns(ShrunkRun& run) {
   if (config.model.lora_targets.empty()) config.model.lora_targets = ModelConfig{}.lora_targets;
 }
 
+/// Of the kind that the configuration needs, so that keys can be derived from it.
+void make_up_missing_data(ConfigToProve& loaded, const std::filesystem::path& folder) {
+  RunConfig& config = loaded.config;
+  const auto missing = std::ranges::find_if(config.data.train.parts, [](const auto& part) {
+    return !std::filesystem::exists(part.path);
+  });
+  if (missing == config.data.train.parts.end()) return;
+  const bool is_file = has_columns(missing->path);
+  ModelConfig model = config.model;
+  if (!model.has_images() && !is_file) return;  // nothing is derived from a prepared dataset
+  const auto wants = [&](const char* key) { return config.automatic.contains(key); };
+  const bool classifies = architecture_of(model.kind).classification;
+  if (wants("model.head") && classifies) model.head = Head::classification;
+  if (wants("model.num_labels")) model.num_labels = kLabels;
+  if (wants("model.vocab_size")) model.vocab_size = kVocabulary;
+  if (wants("model.image_size")) model.image_size = 3 * model.patch_size;
+  const std::string path = missing->path;
+  const auto made_up = model.has_images() ? std::optional(write_images(folder, model))
+                                          : write_texts(folder, model, is_file);
+  if (!made_up) return;
+  config.data.train = *made_up;
+  loaded.made_up.push_back(fmt::format("{} is missing: made-up data stands for it", path));
+}
+
 }  // namespace
+
+ConfigToProve load_to_prove(const std::string& path, const std::vector<std::string>& overrides,
+                            const std::filesystem::path& folder) {
+  constexpr int64_t kUnknownVocabulary = 50257;  // odd, like most
+  ConfigToProve loaded{load_config(path, overrides), {}};
+  RunConfig& config = loaded.config;
+  const std::optional<std::string> from = config.checkpoint.from;
+  const bool has_from = from && std::filesystem::exists(*from);
+  if (from && !has_from) {
+    std::vector<std::string> without = overrides;
+    without.emplace_back("checkpoint.from=null");
+    config = load_config(path, without);
+    loaded.made_up.push_back(
+        fmt::format("checkpoint.from is missing: the model is a {} with the defaults here instead "
+                    "of the one in {}",
+                    architecture_of(config.model.kind).name, *from));
+  }
+  make_up_missing_data(loaded, folder);
+  // The small run has a vocabulary of its own.
+  if (config.automatic.erase("model.vocab_size") > 0) config.model.vocab_size = kUnknownVocabulary;
+  config = derive_config(config, 1, DeriveFor::planning).config;
+  config.checkpoint.from = from;
+  return loaded;
+}
 
 ShrunkRun shrink(const RunConfig& config, const std::filesystem::path& folder) {
   ShrunkRun run{config, {}};
@@ -445,7 +505,10 @@ ShrunkRun shrink(const RunConfig& config, const std::filesystem::path& folder) {
   // is only rounding error from moving by a full lr in a random direction.
   small.optimizer.eps = 1e-2;
   small.optimizer.stochastic_rounding = false;
-  small.eval.interval = 0;
+  if (!small.eval.prompts.empty()) {
+    run.left_out.emplace_back("eval.prompts is empty here, because ids are no texts");
+  }
+  small.eval = {};
   small.eval.batches = 2;
   small.checkpoint = {};
   small.checkpoint.from = config.checkpoint.from;  // adapters need one; nothing reads it here

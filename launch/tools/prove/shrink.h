@@ -8,6 +8,17 @@
 
 namespace tessera {
 
+/// A configuration whose automatic keys have been derived.
+struct ConfigToProve {
+  RunConfig config;
+  std::vector<std::string> made_up;  ///< sentences about what is missing and what stands for it
+};
+
+/// Loads a configuration as a run does. A missing checkpoint.from or data file is replaced by the
+/// defaults of model.kind and by made-up data in `folder`.
+ConfigToProve load_to_prove(const std::string& path, const std::vector<std::string>& overrides,
+                            const std::filesystem::path& folder);
+
 /// A small run that uses the features of another one.
 struct ShrunkRun {
   RunConfig config;

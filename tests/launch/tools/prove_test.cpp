@@ -12,6 +12,7 @@
 #include "models/attention_plane.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "tests/support/runs/small_runs.h"
+#include "tests/support/source_folder.h"
 #include "tests/support/test_folder.h"
 
 namespace tessera {
@@ -128,6 +129,22 @@ TEST_F(Prove, SmallRunsPass) {
     EXPECT_GT(found.masks.hidden, 0);
     EXPECT_THAT(to_string(found), HasSubstr("checks passed"));
   }
+}
+
+// Without their data and checkpoints.
+TEST_F(Prove, EveryPublishedConfigurationPasses) {
+  int count = 0;
+  for (const auto& file : std::filesystem::directory_iterator(test::source_folder() / "configs")) {
+    SCOPED_TRACE(file.path().filename());
+    const test::TestFolder folder;
+    const ConfigToProve loaded =
+        load_to_prove(file.path(), {fmt::format("run.dir={}", folder / "run")}, folder.path());
+    const Certificate found = tessera::prove(loaded.config, {.ranks = 1, .folder = folder.path()});
+    EXPECT_EQ(found.failures(), 0) << to_json(found).dump(2);
+    EXPECT_LT(found.last_loss, found.first_loss);
+    ++count;
+  }
+  EXPECT_GE(count, 12);
 }
 
 TEST_F(Prove, FindsFaultsOfCommunication) {
