@@ -7,8 +7,9 @@
 #include "launch/support/text/utf8.h"
 #include "launch/tools/attention/head_map.h"
 #include "launch/tools/attention/heat_colors.h"
-#include "launch/tools/attention/page_parts.h"
+#include "launch/tools/attention/heat_png.h"
 #include "launch/tools/attention/token_label.h"
+#include "launch/tools/pages/pages.h"
 
 namespace tessera {
 namespace {
@@ -16,9 +17,10 @@ namespace {
 constexpr size_t kLongestText = 60;  // of a token, in characters
 
 void add_legend(std::string& html) {
+  append_html(html, "<div class=\"legend\"><div class=\"scale\" data-colors=\"{}\">", heat_stops());
   html +=
-      "<div class=\"legend\"><div class=\"scale\"><b>weight of a key for a query</b>"
-      "<div class=\"bar\" style=\"background:linear-gradient(90deg";
+      "<b>weight of a key for a query</b><div class=\"bar\" "
+      "style=\"background:linear-gradient(90deg";
   for (int i = 0; i <= 15; ++i) {
     append_html(html, ",{}", hex(heat_color(static_cast<uint8_t>(17 * i))));
   }
@@ -30,16 +32,22 @@ void add_legend(std::string& html) {
   html +=
       "</div></div><div><b>hidden by the mask</b><span class=\"swatch\"></span></div>"
       "<div><b>each row is a query</b>its weights add up to 1 over the keys that it sees</div>"
-      "</div>\n";
+      "<div class=\"colors\" hidden><label>colors <select><option value=\"all\">from 0 to 1 in all "
+      "maps</option><option value=\"each\">up to the largest weight of each map</option></select>"
+      "</label></div></div>\n";
 }
 
-/// What the pictures over an image show.
+/// What the pictures over an image show, and the choice of the query.
 void add_image_legend(std::string& html, const AttendedImage& image) {
+  const char* query = image.has_class_token ? "the class token" : "all patches, their mean";
   append_html(
       html,
-      "<p>Each head has the image, and over it the weights of its patches for {}; the largest is "
-      "the darkest. Below, tokens are named by the row and column of their patch.</p>\n",
-      image.has_class_token ? "the class token" : "all patches, their mean");
+      "<p>Each head has the image, and over it the weights of its patches for {0}; the largest is "
+      "the darkest. Below, tokens are named by the row and column of their patch.</p>\n"
+      "<p class=\"queries\" hidden><button type=\"button\" aria-pressed=\"true\">for {0}</button>"
+      "Click a patch, or move with the arrow keys, to see the weights for it. <output></output>"
+      "</p>\n",
+      query);
 }
 
 void add_header(std::string& html, const AttentionReport& report) {
@@ -93,7 +101,7 @@ void add_layer_choice(std::string& html, const std::string& id, const std::vecto
   for (const Layer& layer : layers) {
     append_html(html,
                 "#{0}-l{1}:checked~.layers>.l{1}{{display:flex}}"
-                "#{0}-l{1}:checked~.overview .l{1}{{background:#e3ebf6;font-weight:600}}"
+                "#{0}-l{1}:checked~.overview .l{1}{{background:var(--grid);font-weight:600}}"
                 "#{0}-l{1}:focus-visible~.overview .l{1}{{outline:2px solid var(--mark)}}",
                 id, layer.layer);
   }
@@ -137,24 +145,25 @@ void add_attention_name(std::string& html, const SequenceAttention& sequence,
 void add_image_definition(std::string& html, const AttendedImage& image, const std::string& id) {
   append_html(html,
               "<svg class=\"defs\" aria-hidden=\"true\"><defs><image id=\"{}-image\" width=\"1\" "
-              "height=\"1\" href=\"{}\" style=\"image-rendering:pixelated\"/></defs></svg>\n",
+              "height=\"1\" href=\"{}\"/></defs></svg>\n",
               id, color_image_url(image.colors, image.size, image.size));
 }
 
-/// The image, and over it what a head attends to. The largest weight has the darkest color.
-void add_over_image(std::string& html, const AttendedImage& image, const HeadAttention& head,
-                    const std::string& id) {
-  constexpr int kPixels = 168;
+/// The image, and beside it the same under what a head attends to. The largest weight has the
+/// darkest color.
+void add_over_image(std::string& html, const AttendedImage& image, size_t index,
+                    const HeadAttention& head, const std::string& id) {
+  const int64_t pixels = std::clamp<int64_t>(16 * image.patches, 224, 448);
   std::vector<float> weights = patch_weights(image, head);
   const float largest = *std::max_element(weights.begin(), weights.end());
   for (float& weight : weights) weight = largest > 0.0f ? weight / largest : 0.0f;
   append_html(
       html,
-      "<svg class=\"over-image\" role=\"img\" aria-label=\"layer {0}, head {1}, over the "
-      "image\" viewBox=\"0 0 2.08 1\" width=\"{2}\" height=\"{3}\"><use href=\"#{4}-image\"/>"
-      "<use href=\"#{4}-image\" x=\"1.08\"/><image x=\"1.08\" width=\"1\" height=\"1\" "
-      "href=\"{5}\" style=\"image-rendering:pixelated;opacity:.7\"/></svg>",
-      head.layer, head.head, kPixels * 208 / 100, kPixels, id,
+      "<svg class=\"over-image\" tabindex=\"0\" role=\"img\" aria-label=\"layer {0}, head {1}, "
+      "over the image\" data-index=\"{2}\" viewBox=\"0 0 2.08 1\" width=\"{3}\" height=\"{4}\">"
+      "<use href=\"#{5}-image\"/><use href=\"#{5}-image\" x=\"1.08\"/><image class=\"weights\" "
+      "x=\"1.08\" width=\"1\" height=\"1\" href=\"{6}\"/></svg>",
+      head.layer, head.head, index, pixels * 208 / 100, pixels, id,
       heat_image_url(weights, image.patches, image.patches));
 }
 
@@ -184,7 +193,7 @@ void add_attention(std::string& html, const SequenceAttention& sequence, size_t 
     for (size_t i = layer.begin; i < layer.end; ++i) {
       append_html(html, "<figure><figcaption>layer {}, head {}<output></output></figcaption>",
                   layer.layer, attention.heads[i].head);
-      if (image.size > 0) add_over_image(html, image, attention.heads[i], id);
+      if (image.size > 0) add_over_image(html, image, i, attention.heads[i], id);
       html += maps.map(i) + "</figure>\n";
     }
     html += "</div>\n";
@@ -194,7 +203,12 @@ void add_attention(std::string& html, const SequenceAttention& sequence, size_t 
 
 void add_sequence(std::string& html, const SequenceAttention& sequence, size_t index,
                   bool with_heading) {
-  append_html(html, "<section class=\"sequence\" data-sequence=\"{}\">\n", index);
+  append_html(html, "<section class=\"sequence\" data-sequence=\"{}\"", index);
+  if (sequence.image.size > 0) {
+    append_html(html, " data-patches=\"{}\" data-first=\"{}\"", sequence.image.patches,
+                sequence.image.has_class_token ? 1 : 0);
+  }
+  html += ">\n";
   if (with_heading) append_html(html, "<h2>Sequence {}</h2>\n", index);
   if (sequence.image.size > 0) {
     add_image_legend(html, sequence.image);
@@ -215,7 +229,8 @@ std::string to_html(const AttentionReport& report) {
   const Json json = to_json(report);
   PageUses uses;
   uses.script = uses.data_images = true;
-  std::string html = page_start("Attention weights", kPageStyle, uses);
+  std::string html =
+      page_start("Attention weights", fmt::format("{}{}", kPageCss, kAttentionCss), uses);
   add_header(html, report);
   html += "<main>\n";
   for (size_t i = 0; i < report.sequences.size(); ++i) {
@@ -223,9 +238,7 @@ std::string to_html(const AttentionReport& report) {
   }
   html += "</main>\n<div id=\"tip\" role=\"status\" hidden></div>\n";
   html += "<script type=\"application/json\" id=\"attention\">" + json_for_script(json);
-  html += "</script>\n<script>";
-  html += kPageScript;
-  html += "</script>\n</body></html>\n";
+  append_html(html, "</script>\n<script>{}</script>\n</body></html>\n", kAttentionJs);
   return html;
 }
 

@@ -9,6 +9,7 @@
 
 #include "launch/support/text/html.h"
 #include "launch/tools/attention/heat_colors.h"
+#include "launch/tools/attention/heat_png.h"
 #include "launch/tools/attention/token_label.h"
 
 namespace tessera {
@@ -126,8 +127,8 @@ std::string HeadMaps::definitions() const {
   std::string svg = fmt::format(
       "<svg class=\"defs\" aria-hidden=\"true\"><defs><pattern id=\"{0}-hatch\" width=\"{1:.4f}\" "
       "height=\"{1:.4f}\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">"
-      "<rect width=\"{1:.4f}\" height=\"{1:.4f}\" fill=\"#e9e5dc\"/><rect width=\"{2:.4f}\" "
-      "height=\"{1:.4f}\" fill=\"#b3aa99\"/></pattern></defs>"
+      "<rect class=\"masked\" width=\"{1:.4f}\" height=\"{1:.4f}\"/><rect class=\"hatch\" "
+      "width=\"{2:.4f}\" height=\"{1:.4f}\"/></pattern></defs>"
       "<path id=\"{0}-hidden\" d=\"{3}\"/><g id=\"{0}-axes\"><g class=\"labels\" "
       "font-size=\"{4:.1f}\">",
       id_, 5.0 / cell_, 1.3 / cell_, hidden_path(maps_.hidden), font_);
@@ -141,7 +142,7 @@ std::string HeadMaps::definitions() const {
       left_ - 9, top_ - 21, top_ - 7, axis_name(maps_.keys, "key"),
       axis_name(maps_.queries, "query"));
   if (cell_ >= 10.0) {
-    svg += "<path class=\"grid\" d=\"";
+    svg += "<path class=\"lines\" d=\"";
     for (int64_t t = 1; t < queries_; ++t) {
       svg += fmt::format("M{:.1f} {:.1f}h{:.1f}", left_, top_ + cell_ * static_cast<double>(t),
                          width());
@@ -204,7 +205,7 @@ std::string HeadMaps::map(size_t index) const {
 std::string HeadMaps::thumbnail(size_t index) const {
   return fmt::format(
       "<svg viewBox=\"0 0 {0} {1}\" aria-hidden=\"true\"><use href=\"#{2}-i{3}\"/>"
-      "<use href=\"#{4}\" fill=\"#d8d1c3\"/></svg>",
+      "<use class=\"masked\" href=\"#{4}\"/></svg>",
       keys_, queries_, id_, index, hidden_id(maps_.heads[index]));
 }
 

@@ -3,7 +3,6 @@
 #include <array>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 namespace tessera {
 
@@ -24,10 +23,7 @@ std::string hex(Color color);
 /// Whether text on this color has to be light.
 bool is_dark(uint8_t index);
 
-/// A picture of `weights` (rows, columns), one pixel each, as a data: URL of a bitmap.
-std::string heat_image_url(const std::vector<float>& weights, int64_t rows, int64_t columns);
-
-/// A picture of `colors` (rows, columns, 3), red, green and blue, likewise.
-std::string color_image_url(const std::vector<uint8_t>& colors, int64_t rows, int64_t columns);
+/// The colors between which heat_color() interpolates, as hex() writes them, with spaces.
+std::string heat_stops();
 
 }  // namespace tessera

@@ -7,40 +7,10 @@
 
 #include "launch/support/text/html.h"
 #include "launch/support/text/utf8.h"
+#include "launch/tools/pages/pages.h"
 
 namespace tessera {
 namespace {
-
-constexpr std::string_view kStyle = R"(
-:root { --ink: #1f2733; --faint: #667085; --page: #f3f5f8; --card: #fff; --line: #d9dee6;
-  --seen: #2f6fde; --hidden: #eef1f5; --hatch: #9aa4b2; --document: #d1480f;
-  color-scheme: light dark; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6eaf0; --faint: #9aa5b4; --page: #12161c; --card: #1b212a; --line: #333c48;
-    --seen: #6ea2ff; --hidden: #242c37; --hatch: #5b6776; --document: #ff8a50; }
-}
-body { margin: 0 auto; max-width: 1240px; padding: 26px 28px; background: var(--page);
-  color: var(--ink); font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Helvetica, Arial,
-  sans-serif; }
-h1 { font-size: 24px; line-height: 1.2; margin: 0 0 6px; overflow-wrap: anywhere; }
-p { margin: 0 0 14px; color: var(--faint); overflow-wrap: anywhere; }
-ul { display: flex; flex-wrap: wrap; gap: 6px 26px; margin: 0 0 22px; padding: 0;
-  list-style: none; font-size: 13px; color: var(--faint); }
-ul svg { width: 18px; height: 18px; vertical-align: -4px; margin-right: 7px; }
-main { display: flex; flex-wrap: wrap; gap: 18px; align-items: flex-start; }
-figure { margin: 0; background: var(--card); border: 1px solid var(--line); border-radius: 8px;
-  padding: 12px 16px 14px; width: 560px; max-width: 100%; box-sizing: border-box; }
-figcaption { margin-bottom: 8px; }
-figcaption b { display: block; overflow-wrap: anywhere; }
-figcaption span { display: block; color: var(--faint); font-size: 13px; }
-figure svg { display: block; width: 100%; height: auto; border: 1px solid var(--line); }
-.back { fill: var(--hidden); }
-.seen { fill: var(--seen); }
-.skipped { fill: url(#skipped); }
-.tiles { stroke: var(--line); fill: none; stroke-width: 1; vector-effect: non-scaling-stroke; }
-.ends { stroke: var(--document); fill: none; stroke-width: 1.5;
-  vector-effect: non-scaling-stroke; }
-)";
 
 /// Calls body(row, begin, end, value) for each range of equal values of each row.
 template <typename Values, typename Body>
@@ -146,7 +116,7 @@ void add_hatch(std::string& html, std::string_view id, double size) {
 
 std::string to_html(const MaskView& view, std::string_view title) {
   const std::string heading = fmt::format("Attention masks of {}", valid_utf8(title));
-  std::string html = page_start(heading, kStyle);
+  std::string html = page_start(heading, fmt::format("{}{}", kPageCss, kMaskCss));
   append_html(html, "<h1>{}</h1>\n<p>{}. Queries down, keys across.</p>\n", escape_html(heading),
               escape_html(describe_row(view)));
   html += "<svg width=\"0\" height=\"0\" style=\"position:absolute\" aria-hidden=\"true\"><defs>";

@@ -8,9 +8,9 @@
 #include "launch/support/text/html.h"
 #include "launch/support/text/human_text.h"
 #include "launch/support/text/printable_text.h"
+#include "launch/tools/pages/pages.h"
 #include "launch/tools/report/report_attention.h"
 #include "launch/tools/report/report_panels.h"
-#include "launch/tools/report/report_parts.h"
 #include "launch/tools/report/run_results.h"
 
 namespace tessera {
@@ -446,7 +446,8 @@ std::string to_html(const std::vector<RunRecord>& runs, const ReportFrame& frame
     uses.head = fmt::format("<noscript><meta http-equiv=\"refresh\" content=\"{}\"></noscript>\n",
                             *frame.reload_seconds);
   }
-  std::string html = page_start(title_of(runs, names), kReportStyle, uses);
+  std::string html =
+      page_start(title_of(runs, names), fmt::format("{}{}", kPageCss, kReportCss), uses);
   add_header(html, runs, names);
   add_tools(html, frame);
   html += "<main>\n<div class=\"panels\" id=\"panels\"></div>\n";
@@ -465,12 +466,7 @@ std::string to_html(const std::vector<RunRecord>& runs, const ReportFrame& frame
   append_html(html, "</main>\n<footer>Written by tessera report at {}{}.</footer>\n",
               escape_html(frame.written), frame.reload_seconds ? ", while a run is alive" : "");
   html += "<script type=\"application/json\" id=\"report\">" + json_for_script(json);
-  html += "</script>\n<script>";
-  for (const std::string_view part :
-       {kReportScriptState, kReportScriptCharts, kReportScriptTools}) {
-    html += part;
-  }
-  html += "</script>\n</body></html>\n";
+  append_html(html, "</script>\n<script>{}</script>\n</body></html>\n", kReportJs);
   return html;
 }
 

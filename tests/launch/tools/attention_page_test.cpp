@@ -4,12 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <string>
 #include <string_view>
 
+#include "launch/data/images/image_set.h"
+#include "launch/support/text/base64.h"
 #include "launch/tools/attention/heat_colors.h"
+#include "launch/tools/attention/heat_png.h"
 #include "tests/launch/tools/attention_report_fixture.h"
 #include "tests/support/page_text.h"
+#include "tests/support/test_folder.h"
 
 namespace tessera {
 namespace {
@@ -91,6 +96,25 @@ TEST(AttentionPage, DrawsTargetsDownAndSourcesAcross) {
   EXPECT_THAT(page, HasSubstr("<path id=\"s0-cross-hidden\" d=\"\"/>"));
 }
 
+TEST(AttentionPage, DrawsHeadsOverImages) {
+  AttentionReport report = test::causal_report({"class", "0,0", "0,1", "1,0", "1,1"}, 1, 2);
+  AttendedImage& image = report.sequences[0].image;
+  image.size = 4;
+  image.patches = 2;
+  image.has_class_token = true;
+  image.colors.assign(48, 200);
+  for (HeadAttention& head : report.sequences[0].attentions[0].heads) {
+    std::ranges::copy(std::vector<float>{0.1f, 0.2f, 0.4f, 0.2f, 0.1f}, head.weights.begin());
+  }
+  report.sequences[0].attentions[0].hidden.assign(25, 0);
+  const std::string page = to_html(report);
+  EXPECT_EQ(count(page, "<svg class=\"over-image\""), 2u);
+  EXPECT_THAT(page, HasSubstr("data-patches=\"2\" data-first=\"1\""));
+  // The weights of the class token's row, of which 0.4 is the largest.
+  EXPECT_EQ(count(page, heat_image_url({0.5f, 1.0f, 0.5f, 0.25f}, 2, 2)), 2u);
+  EXPECT_THAT(page, HasSubstr(color_image_url(report.sequences[0].image.colors, 4, 4)));
+}
+
 TEST(AttentionPage, LoadsNoExternalResources) {
   const std::string page = to_html(test::causal_report({"a", "b"}, 1, 1));
   EXPECT_THAT(page, HasSubstr("default-src 'none'"));
@@ -125,32 +149,21 @@ TEST(HeatColors, GrowDarkerWithWeight) {
   EXPECT_EQ(hex(heat_color(255)), "#082f6b");
 }
 
-std::string decode_base64(std::string_view text) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string bytes;
-  uint32_t bits = 0;
-  int count = 0;
-  for (const char c : text.substr(0, text.find('='))) {
-    bits = bits << 6 | static_cast<uint32_t>(kDigits.find(c));
-    count += 6;
-    if (count < 8) continue;
-    count -= 8;
-    bytes += static_cast<char>(bits >> count);
-  }
-  return bytes;
-}
-
 TEST(HeatColors, ImageHasOnePixelPerWeight) {
   const std::string url = heat_image_url({1.0f, 0.0f, 0.25f, 0.01f, 0.0f, 1.0f}, 2, 3);
-  const std::string prefix = "data:image/bmp;base64,";
+  const std::string prefix = "data:image/png;base64,";
   ASSERT_EQ(url.substr(0, prefix.size()), prefix);
-  const std::string bitmap = decode_base64(std::string_view(url).substr(prefix.size()));
-  const size_t pixels = 54 + 4 * 256;
-  ASSERT_EQ(bitmap.size(), pixels + 8) << "rows are padded to four bytes";
-  EXPECT_EQ(bitmap.substr(18, 8), std::string("\3\0\0\0\xFE\xFF\xFF\xFF", 8)) << "3 × −2";
-  EXPECT_EQ(bitmap.substr(0, 2), "BM");
-  EXPECT_EQ(bitmap.substr(pixels), std::string("\xFF\0\x80\0\x1A\0\xFF\0", 8));
+  const test::TestFolder folder;
+  const std::string path = folder / "heat.png";
+  std::ofstream(path, std::ios::binary) << from_base64(url.substr(prefix.size()), "url");
+  const Pixels found = read_image_file(path, 3);
+  EXPECT_EQ(found.rows, 2);
+  std::vector<uint8_t> expected;
+  for (const int index : {255, 0, 128, 26, 0, 255}) {
+    const Color color = heat_color(static_cast<uint8_t>(index));
+    expected.insert(expected.end(), {color.red, color.green, color.blue});
+  }
+  EXPECT_EQ(found.values, expected);
 }
 
 }  // namespace
