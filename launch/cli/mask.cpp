@@ -11,11 +11,13 @@
 #include "launch/cli/support/process.h"
 #include "launch/config/load_config.h"
 #include "launch/config/validate_kind.h"
+#include "launch/data/sample_source.h"
 #include "launch/support/files/whole_files.h"
 #include "launch/support/text/html.h"
 #include "launch/support/text/print.h"
 #include "launch/tools/mask/mask_page.h"
 #include "launch/tools/mask/mask_view.h"
+#include "models/architecture.h"
 
 namespace tessera {
 namespace {
@@ -29,13 +31,24 @@ struct MaskCommand {
   bool json = false;
 };
 
+/// Whether the documents of a row do not attend to each other in training.
+bool separates_documents(const RunConfig& config) {
+  if (traits_of(config.model).objective != Objective::causal_lm) return true;
+  const DataSection& data = config.data;
+  const bool packs = config.automatic.contains("data.packing") ? packed_examples(data).has_value()
+                                                               : data.packing == Packing::documents;
+  return packs || data.separate_documents;
+}
+
 void print_mask(const MaskCommand& command) {
-  ModelConfig model = load_config(command.config, command.overrides).model;
+  const RunConfig config = load_config(command.config, command.overrides);
+  ModelConfig model = config.model;
   check_masks(model);
   load_attention_mask(model);
   const bool one = command.documents.empty();
   const MaskView view =
-      view_mask(model, one ? std::vector<int64_t>{longest_row(model)} : command.documents);
+      view_mask(model, one ? std::vector<int64_t>{longest_row(model)} : command.documents,
+                separates_documents(config));
   if (!command.html.empty()) {
     write_whole_files({{command.html, to_html(view, command.config)}},
                       replace_page(command.html, command.overwrite));

@@ -33,9 +33,10 @@ class CliMask : public testing::Test {
 TEST_F(CliMask, DrawsTextJsonAndPage) {
   const Outcome text = run_mask({"--documents", "5,3"});
   expect_success(text);
-  EXPECT_THAT(text.output, AllOf(HasSubstr("8 tokens in 2 documents of 5, 3"),
-                                 HasSubstr("layers 1 (1 of 2): causal, window of 3 tokens, 1 "
-                                           "global")));
+  EXPECT_THAT(text.output,
+              AllOf(HasSubstr("8 tokens in 2 documents of 5, 3, which attend to each other"),
+                    HasSubstr("layers 1 (1 of 2): causal, window of 3 tokens, 1 "
+                              "global")));
   const Outcome json = run_mask({"--json"});
   expect_success(json);
   EXPECT_EQ(Json::parse(json.output)["length"], 128);

@@ -42,7 +42,7 @@ MaskView::Layers count_visible(const MaskView& view, const ModelTraits& traits, 
   std::vector<bool>& seen = kind.seen_tiles;
   seen.assign(static_cast<size_t>(tiles * tiles), false);
   int64_t begin = 0;
-  for (const int64_t length : view.documents) {
+  for (const int64_t length : view.separate ? view.documents : std::vector{view.length}) {
     for (int64_t t = 0; t < length; ++t) {
       for (int64_t s = 0; s < length; ++s) {
         if (traits.hides(t, s, is_local, head)) continue;
@@ -108,9 +108,11 @@ int64_t longest_row(const ModelConfig& config) {
   return source == 0 ? config.seq_length : std::min(config.seq_length, source);
 }
 
-MaskView view_mask(const ModelConfig& config, const std::vector<int64_t>& documents) {
+MaskView view_mask(const ModelConfig& config, const std::vector<int64_t>& documents,
+                   bool separate) {
   MaskView view;
   view.documents = documents;
+  view.separate = separate;
   for (const int64_t length : documents) {
     require(length >= 1, "a document has {} tokens, but must have at least 1", length);
     view.length += length;
@@ -135,8 +137,12 @@ MaskView view_mask(const ModelConfig& config, const std::vector<int64_t>& docume
 }
 
 std::string describe_row(const MaskView& view) {
-  return fmt::format("{} tokens in {} document{} of {}", view.length, view.documents.size(),
-                     view.documents.size() == 1 ? "" : "s", fmt::join(view.documents, ", "));
+  const bool together = !view.separate && view.documents.size() > 1;
+  return fmt::format("{} tokens in {} document{} of {}{}", view.length, view.documents.size(),
+                     view.documents.size() == 1 ? "" : "s", fmt::join(view.documents, ", "),
+                     together ? ", which attend to each other, because data.packing is concatenate "
+                                "and data.separate_documents is false"
+                              : "");
 }
 
 namespace {
@@ -222,7 +228,10 @@ Json to_json(const MaskView& view) {
                      {"cell", view.cell},
                      {"counts", std::move(counts)}});
   }
-  return {{"length", view.length}, {"documents", view.documents}, {"layers", std::move(kinds)}};
+  return {{"length", view.length},
+          {"documents", view.documents},
+          {"separate", view.separate},
+          {"layers", std::move(kinds)}};
 }
 
 }  // namespace tessera

@@ -29,7 +29,8 @@ struct MaskView {
 
   int64_t length = 0;  ///< T, tokens of the row
   std::vector<int64_t> documents;
-  int64_t cell = 1;  ///< tokens per cell
+  bool separate = true;  ///< whether documents do not attend to each other
+  int64_t cell = 1;      ///< tokens per cell
   int64_t cells = 0;
   std::vector<Layers> kinds;
 
@@ -42,8 +43,10 @@ int64_t longest_row(const ModelConfig& config);
 
 /// Applies the masks of self-attention of `config` to a row of documents of these lengths, each at
 /// least 1 and together at most longest_row(). Throws otherwise. The documents of an
-/// encoder–decoder are its sources and its targets.
-MaskView view_mask(const ModelConfig& config, const std::vector<int64_t>& documents);
+/// encoder–decoder are its sources and its targets. If they are not `separate`, they attend to each
+/// other as if they were one.
+MaskView view_mask(const ModelConfig& config, const std::vector<int64_t>& documents,
+                   bool separate = true);
 
 /// A picture for each kind of layer, with a line per query: █ is visible, ▒ partly visible, ·
 /// hidden.
@@ -62,8 +65,9 @@ std::string describe_counts(const MaskView& view, const MaskView::Layers& kind);
 /// The pairs in the cell of row `i` and column `j` of a picture; those at the end may be smaller.
 int64_t pairs_of(const MaskView& view, int64_t i, int64_t j);
 
-/// {"length", "documents", "layers": [{"stack", "layers", "mask", "visible", "pairs", "tiles",
-/// "skipped", "cell", "counts": [[visible pairs, one a cell of keys], one a cell of queries]},
+/// {"length", "documents", "separate", "layers": [{"stack", "layers", "mask", "visible", "pairs",
+/// "tiles", "skipped", "cell", "counts": [[visible pairs, one a cell of keys], one a cell of
+/// queries]},
 /// ...]}
 Json to_json(const MaskView& view);
 

@@ -46,6 +46,12 @@ TEST(MaskView, DrawsDocumentsAndWindow) {
             "  8 of 25 pairs are visible (32.0 %)\n");
 }
 
+TEST(MaskView, DrawsDocumentsThatAttendToEachOther) {
+  const MaskView view = view_mask(model(ModelKind::gpt2), {3, 2}, false);
+  EXPECT_EQ(view.kinds.at(0).visible, 15);
+  EXPECT_THAT(describe_row(view), HasSubstr("2 documents of 3, 2, which attend to each other"));
+}
+
 TEST(MaskView, DrawsPlanesOfHeadsThatDiffer) {
   ModelConfig config = model(ModelKind::gpt2);
   config.seq_length = 4;
