@@ -15,6 +15,7 @@
 #include "launch/support/text/table.h"
 #include "launch/tokenizers/training/bpe_training.h"
 #include "launch/tokenizers/training/count_words.h"
+#include "launch/tools/design/hold_out.h"
 #include "parallel/communicators/exchange.h"
 #include "parallel/host/host_threads.h"
 
@@ -56,7 +57,17 @@ void make_data(const DesignOptions& options) {
                           .append_end = true,
                           .output = options.files.data().string()};
   prepared.threads = choose_host_threads({find_rank_cpus()}, 0).threads;
-  prepare(prepared);
+  const double tokens = static_cast<double>(prepare(prepared).tokens);
+  constexpr double kEvaluationTokens = 2e5, kLeast = 0.01, kMost = 0.1;
+  hold_out(prepared.output, std::clamp(kEvaluationTokens / tokens, kLeast, kMost),
+           options.files.held_out().string());
+}
+
+DatasetMetadata metadata_of(const fs::path& prefix) {
+  const IndexedDataset dataset(prefix.string());
+  const auto metadata = read_metadata(dataset);
+  require(metadata.has_value(), "design: {} has no metadata", prefix.string());
+  return *metadata;
 }
 
 /// Chooses and measures the parts of a RunDesign in turn.
@@ -97,16 +108,13 @@ class Designer {
   RunDraft& draft() { return design_.draft; }
 
   void read_data() {
-    const IndexedDataset dataset(options_.files.data().string());
-    const auto metadata = read_metadata(dataset);
-    require(metadata.has_value(), "design: {} has no metadata", options_.files.data().string());
-    design_.text_bytes = metadata->bytes;
-    design_.text_tokens = metadata->tokens;
-    design_.vocab_size = metadata->tokenizer.vocab_size;
-    const double tokens = static_cast<double>(design_.text_tokens);
-    constexpr double kEvaluationTokens = 2e5, kLeast = 0.01, kMost = 0.1;
+    const DatasetMetadata learned = metadata_of(options_.files.data()),
+                          held_out = metadata_of(options_.files.held_out());
+    design_.text_bytes = learned.bytes + held_out.bytes;
+    design_.text_tokens = learned.tokens + held_out.tokens;
+    design_.vocab_size = learned.tokenizer.vocab_size;
     draft().eval_fraction =
-        std::round(std::clamp(kEvaluationTokens / tokens, kLeast, kMost) * 100.0) / 100.0;
+        static_cast<double>(held_out.tokens) / static_cast<double>(design_.text_tokens);
     constexpr double kGuessedSpeed = 2e4;  // tokens per second, until a candidate was measured
     set_batch(kGuessedSpeed * seconds());
   }
@@ -246,7 +254,9 @@ void Designer::explain() {
   reasons["data.train"] = fmt::format(
       "{} bytes of text, as {} tokens of a BPE with a vocabulary of {}.",
       grouped(design_.text_bytes), grouped(design_.text_tokens), grouped(design_.vocab_size));
-  reasons["data.eval_fraction"] = "The end of the text, which the model does not learn.";
+  reasons["data.eval"] =
+      fmt::format("{:.2g}% of the text, from everywhere, which the model does not learn.",
+                  100.0 * draft().eval_fraction);
   reasons["batch.global"] = fmt::format("{} tokens a step. A longer training has larger batches.",
                                         draft().batch_tokens());
   reasons["train.steps"] = fmt::format(

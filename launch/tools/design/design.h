@@ -33,7 +33,7 @@ struct DesignCandidate {
 /// A run that makes good use of a text and of some minutes on this machine.
 struct RunDesign {
   int64_t text_bytes = 0;
-  int64_t text_tokens = 0;  ///< of the dataset
+  int64_t text_tokens = 0;  ///< with what is held out
   int64_t vocab_size = 0;
   std::vector<DesignCandidate> candidates;
   size_t chosen = 0;  ///< the candidate

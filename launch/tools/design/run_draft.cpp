@@ -25,7 +25,7 @@ RunConfig config_of(const RunDraft& draft, const DesignFiles& files) {
   config.model.seq_length = draft.seq_length;
   config.model.dropout = draft.dropout;
   config.data.train = files.data().string();
-  config.data.eval_fraction = draft.eval_fraction;
+  config.data.eval = files.held_out().string();
   config.batch.global = draft.batch;
   config.train.steps = draft.steps;
   config.optimizer.lr = peak_lr_for(

@@ -15,7 +15,9 @@ struct DesignFiles {
 
   std::filesystem::path config() const { return folder / "train.yaml"; }
   std::filesystem::path tokenizer() const { return folder / "tokenizer"; }
-  std::filesystem::path data() const { return folder / "data"; }  ///< a dataset's prefix
+  // Prefixes of datasets: what the model learns, and what it is evaluated on.
+  std::filesystem::path data() const { return folder / "data"; }
+  std::filesystem::path held_out() const { return folder / "held_out"; }
   std::filesystem::path run() const { return folder / "run"; }
 };
 
@@ -27,7 +29,7 @@ struct RunDraft {
   DType precision = DType::f32;
   int64_t batch = 0;  ///< sequences, a multiple of the ranks
   int64_t steps = 1;
-  double eval_fraction = 0.1;
+  double eval_fraction = 0.1;  ///< of the text: held_out()
   int64_t eval_batches = 1;
 
   int64_t batch_tokens() const { return batch * seq_length; }
