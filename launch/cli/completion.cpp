@@ -20,23 +20,32 @@ namespace {
 // Both scripts ask the program for the words, so that they do not change with its options. Where it
 // has none, the shell completes file names.
 constexpr std::string_view kBash =
-    R"sh(# bash completion for tessera:  eval "$(tessera completion bash)"
+    R"sh(# bash completion for tessera, also behind mpirun:  eval "$(tessera completion bash)"
 _tessera() {
-  local word
+  local word at=0
   COMPREPLY=()
+  while [[ ${COMP_WORDS[at]##*/} != tessera ]]; do
+    ((++at < COMP_CWORD)) || return
+  done
   while IFS= read -r word; do
     COMPREPLY+=("$word")
-  done < <("${COMP_WORDS[0]}" completion words -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+  done < <("${COMP_WORDS[at]}" completion words -- "${COMP_WORDS[@]:at+1:COMP_CWORD-at}" 2>/dev/null)
   if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *= ]]; then compopt -o nospace; fi
 }
 complete -o default -F _tessera tessera
+for launcher in mpirun mpiexec srun; do
+  complete -p $launcher &>/dev/null || complete -o default -F _tessera $launcher
+done
+unset launcher
 )sh";
 
-constexpr std::string_view kZsh = R"sh(#compdef tessera
-# zsh completion for tessera:  eval "$(tessera completion zsh)"
+constexpr std::string_view kZsh = R"sh(#compdef tessera mpirun mpiexec srun
+# zsh completion for tessera, also behind mpirun:  eval "$(tessera completion zsh)"
 _tessera() {
   local -a found keys
-  found=("${(@f)$("${words[1]}" completion words -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  local -i at=${words[(i)(*/|)tessera]}
+  (( at < CURRENT )) || { _files; return }
+  found=("${(@f)$("${words[at]}" completion words -- "${(@)words[at+1,CURRENT]}" 2>/dev/null)}")
   found=(${found:#})
   keys=(${(M)found:#*=})
   found=(${found:#*=})
@@ -44,7 +53,7 @@ _tessera() {
   (( $#found )) && compadd -- $found
   (( $#keys + $#found )) || _files
 }
-if [ "$funcstack[1]" = _tessera ]; then _tessera "$@"; else compdef _tessera tessera; fi
+if [ "$funcstack[1]" = _tessera ]; then _tessera "$@"; else compdef _tessera tessera mpirun mpiexec srun; fi
 )sh";
 
 bool is_option(std::string_view word) { return word.starts_with("--") && word.size() > 2; }
@@ -89,27 +98,42 @@ std::vector<std::string> choices_of(const CLI::Option& option) {
   return words;
 }
 
-std::vector<std::string> config_keys() {
-  std::vector<std::string> keys;
+/// Keys with "=" or, if `typed` begins with a key and "=", what may follow them.
+std::vector<std::string> overrides(std::string_view typed) {
+  std::vector<std::string> all;
   for (const SectionInfo& section : config_sections()) {
-    for (const KeyInfo& key : section.keys) keys.push_back(section.name + "." + key.name + "=");
+    for (const KeyInfo& key : section.keys) {
+      const std::string name = section.name + "." + key.name + "=";
+      if (!typed.starts_with(name)) {
+        all.push_back(name);
+        continue;
+      }
+      for (const std::string& word : key.words) all.push_back(name + word);
+    }
   }
-  return keys;
+  return all;
 }
 
 /// The words that may follow `words`, whose last one is what was typed of the next. None where a
 /// file name or any other text may follow.
 std::vector<std::string> next_words(const CLI::App& app, std::span<const std::string> words) {
   if (words.empty()) return {};
-  const std::string& typed = words.back();
-  const std::span<const std::string> before = words.first(words.size() - 1);
-  // bash makes a word of the = in KEY=VALUE.
-  if (!before.empty() && before.back() == "=") return {};
+  std::string typed = words.back(), key;
+  std::span<const std::string> before = words.first(words.size() - 1);
+  // bash makes three words of KEY=VALUE, and replaces the last one.
+  if (typed == "=" && !before.empty()) {
+    key = before.back() + "=";
+    typed = key;
+  } else if (before.size() >= 2 && before.back() == "=") {
+    key = before[before.size() - 2] + "=";
+    typed = key + typed;
+  }
+  if (!key.empty()) before = words.first(words.size() - (words.back() == "=" ? 2 : 3));
   const Place place = place_after(app, before);
   if (place.command == nullptr) return {};
   std::vector<std::string> all;
   if (place.option != nullptr) {
-    all = place.option->check_lname("set") ? config_keys() : choices_of(*place.option);
+    all = place.option->check_lname("set") ? overrides(typed) : choices_of(*place.option);
   } else if (typed.starts_with('-')) {
     for (const CLI::Option* option : place.command->get_options()) {
       for (const std::string& name : option->get_lnames()) all.push_back("--" + name);
@@ -123,6 +147,7 @@ std::vector<std::string> next_words(const CLI::App& app, std::span<const std::st
     }
   }
   std::erase_if(all, [&](const std::string& word) { return !word.starts_with(typed); });
+  for (std::string& word : all) word.erase(0, key.size());
   std::ranges::sort(all);
   return all;
 }

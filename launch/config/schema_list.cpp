@@ -1,12 +1,23 @@
 #include "launch/config/schema_list.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "launch/config/schema.h"
 
 namespace tessera {
 namespace {
+
+template <typename Rule>
+std::vector<std::string> words_of(const Rule& rule) {
+  std::vector<std::string> words;
+  if constexpr (std::is_same_v<Rule, TrueOrFalse>) words = {"true", "false"};
+  if constexpr (requires { rule.choices; }) {
+    for (const auto& choice : rule.choices) words.emplace_back(choice.first);
+  }
+  return words;
+}
 
 struct KeyLister {
   std::vector<KeyInfo>& keys;
@@ -16,7 +27,8 @@ struct KeyLister {
                   std::string_view meaning) {
     keys.push_back({std::string(key.name), key.required, key.derived, key.by_kind,
                     std::string(key.alternative), rule.allowed() + (key.derived ? ", or auto" : ""),
-                    rule.write(value), std::string(meaning)});
+                    rule.write(value), std::string(meaning), words_of(rule)});
+    if (key.derived && !keys.back().words.empty()) keys.back().words.emplace_back("auto");
   }
 };
 

@@ -16,6 +16,7 @@ struct KeyInfo {
   std::string allowed;
   std::string default_value;  ///< YAML; meaningless for a required or derived key
   std::string meaning;
+  std::vector<std::string> words;  ///< all of its values, if they are a few words
 };
 
 struct SectionInfo {

@@ -28,7 +28,11 @@ TEST_F(CliCompletion, PrintsTheWordsThatMayFollow) {
       {{"generate", "runs/a", "--device", ""}, "auto\ncpu\ncuda\n"},
       {{"generate", "runs/a", "--device", "cpu", "--to"}, "--top-k\n--top-p\n"},
       {{"train", "a.yaml", "--set", "model.kind=gpt2", "model.num_lay"}, "model.num_layers=\n"},
-      {{"train", "a.yaml", "--set", "model.kind", "=", ""}, ""},
+      {{"train", "a.yaml", "--set", "log.tensorboard=t"}, "log.tensorboard=true\n"},  // of zsh
+      {{"train", "a.yaml", "--set", "log.tensorboard", "="}, "false\ntrue\n"},
+      {{"train", "a.yaml", "--set", "run.seed=1", "data.packing", "=", "d"}, "documents\n"},
+      {{"train", "a.yaml", "--set", "run.seed", "=", ""}, ""},
+      {{"train", "a.yaml", "--set", "no.key", "=", ""}, ""},
       {{"completion", ""}, "bash\nwords\nzsh\n"},
       {{"train", ""}, ""},
       {{"no-such-command", "--set", ""}, ""},
@@ -46,11 +50,18 @@ TEST_F(CliCompletion, BashCompletes) {
                                  "COMP_WORDS=('" TESSERA_BINARY
                                  "' plan a.yaml --ro) COMP_CWORD=3\n"
                                  "_tessera\n"
+                                 "echo \"${COMPREPLY[@]}\"\n"
+                                 "COMP_WORDS=(mpirun -np 2 '" TESSERA_BINARY
+                                 "' plan a.yaml --ro) COMP_CWORD=6\n"
+                                 "_tessera\n"
+                                 "echo \"${COMPREPLY[@]}\"\n"
+                                 "COMP_WORDS=(mpirun --ro) COMP_CWORD=1\n"
+                                 "_tessera\n"
                                  "echo \"${COMPREPLY[@]}\"\n");
   const Outcome outcome = run({"bash", path("try.sh").string()});
   expect_success(outcome);
-  EXPECT_EQ(outcome.output, "--roofline\n");
-  EXPECT_THAT(run(tessera(kAlone, {"completion", "zsh"})).output, HasSubstr("#compdef tessera\n"));
+  EXPECT_EQ(outcome.output, "--roofline\n--roofline\n\n");
+  EXPECT_THAT(run(tessera(kAlone, {"completion", "zsh"})).output, HasSubstr("#compdef tessera"));
   expect_refused(run(tessera(kAlone, {"completion", "fish"})),
                  {"'fish' is none of: bash, zsh, words"});
 }
