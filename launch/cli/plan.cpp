@@ -15,10 +15,12 @@
 #include "launch/cli/support/process.h"
 #include "launch/config/load_config.h"
 #include "launch/support/text/byte_size.h"
+#include "launch/support/text/human_text.h"
 #include "launch/support/text/number_text.h"
 #include "launch/support/text/print.h"
 #include "launch/tools/plan/layout_sweep.h"
 #include "launch/tools/plan/roofline.h"
+#include "launch/train/memory/gpu_memory_check.h"
 #include "launch/train/memory/micro_batch.h"
 #include "launch/train/start/derive_config.h"
 
@@ -34,7 +36,7 @@ struct PlanOptions {
   bool sweep = false;
   bool roofline = false;
   bool markdown = false;
-  std::string gpu = "H100";
+  std::optional<std::string> gpu;
   std::string memory;
   std::optional<std::string> flops, memory_bandwidth, tensor_bandwidth, data_bandwidth, latency;
   int64_t show = 20;
@@ -75,71 +77,111 @@ double parse_latency(const std::string& text) {
   return *value * 1e-6;
 }
 
-AssumedMachine machine_of(const PlanOptions& options, DType precision) {
-  AssumedMachine machine = AssumedMachine::of(precision);
-  if (options.flops) machine.flops = parse_flops(*options.flops);
+constexpr const char* kDefaultGpu = "H100";
+
+void set_links(const PlanOptions& options, RooflineGpu& gpu) {
   const auto set = [](const char* option, const std::optional<std::string>& text, double& value) {
     if (text) value = parse_bandwidth(option, *text);
   };
-  set("--memory-bandwidth", options.memory_bandwidth, machine.memory_bandwidth);
-  set("--tensor-bandwidth", options.tensor_bandwidth, machine.tensor_bandwidth);
-  set("--data-bandwidth", options.data_bandwidth, machine.data_bandwidth);
-  if (options.latency) machine.latency = parse_latency(*options.latency);
-  return machine;
+  set("--tensor-bandwidth", options.tensor_bandwidth, gpu.tensor_bandwidth);
+  set("--data-bandwidth", options.data_bandwidth, gpu.data_bandwidth);
 }
 
-/// Prints the plan, or the rules that forbid it. Returns whether the plan is valid.
+/// The bounds of a GPU's data sheet.
+RooflineGpu bounds_of(const PlanOptions& options, const std::string& name) {
+  RooflineGpu gpu = RooflineGpu::of(name);
+  set_links(options, gpu);
+  return gpu;
+}
+
+/// What a rank is assumed to reach.
+RooflineGpu machine_of(const PlanOptions& options, const RunConfig& config) {
+  RooflineGpu gpu = RooflineGpu::measured(options.gpu.value_or(kDefaultGpu), config, options.ranks);
+  if (options.flops) {
+    const double flops = parse_flops(*options.flops);
+    if (!options.gpu) gpu.peaks.limit_matmul_flops(flops, config.run.precision, config.run.tf32);
+    const double peak = gpu.peaks.matmul_flops(config.run.precision, config.run.tf32);
+    gpu.reached.attention *= flops / peak / gpu.reached.products;
+    gpu.reached.products = flops / peak;
+  }
+  if (options.memory_bandwidth) {
+    gpu.reached.memory = parse_bandwidth("--memory-bandwidth", *options.memory_bandwidth) /
+                         gpu.peaks.memory_bandwidth;
+  }
+  set_links(options, gpu);
+  if (options.latency) gpu.latency = parse_latency(*options.latency);
+  return gpu;
+}
+
+bool predicts_time(const PlanOptions& options) {
+  return options.gpu || options.flops || options.memory_bandwidth || options.tensor_bandwidth ||
+         options.data_bandwidth || options.latency;
+}
+
+/// The memory of a rank in bytes: --memory, or that of --gpu.
+std::optional<size_t> memory_of(const PlanOptions& options) {
+  if (!options.memory.empty()) return static_cast<size_t>(parse_byte_size(options.memory));
+  if (!options.gpu) return std::nullopt;
+  return static_cast<size_t>(RooflineGpu::of(*options.gpu).peaks.memory);
+}
+
+/// Prints the plan, or the rules that forbid it. Returns whether it is valid and fits.
 bool print_plan(const RunConfig& config, const PlanOptions& options) {
   const std::vector<BrokenRule> broken = broken_rules(config, options.ranks);
-  if (broken.empty()) {
-    const RunPlan plan = plan_run(config, options.ranks);
-    print_text(options.json ? to_text(to_json(plan)) + "\n" : to_string(plan));
-    return true;
-  }
-  if (options.json) {
-    print_out("{}\n", to_text(to_json(broken)));
-    return false;
-  }
+  if (!broken.empty() && options.json) print_out("{}\n", to_text(to_json(broken)));
+  if (!broken.empty() && options.json) return false;
   std::string message;
   for (const BrokenRule& rule : broken) message += (message.empty() ? "" : "\n") + rule.message;
-  throw Error(message);
+  require(broken.empty(), "{}", message);
+  const RunPlan plan = plan_run(config, options.ranks);
+  std::string text = to_string(plan);
+  Json json = to_json(plan);
+  bool fits = true;
+  if (const std::optional<size_t> memory = memory_of(options)) {
+    const bool on_cpu = config.run.device == DeviceChoice::cpu;
+    const size_t left_free = on_cpu ? 0 : kUnplannedOfEmptyGpu;
+    fits = plan.memory.total() + left_free <= *memory;
+    text +=
+        fmt::format("fits       {}: {} and {} that stay free, of {}\n", fits ? "yes" : "no",
+                    human_bytes(plan.memory.total()), human_bytes(left_free), human_bytes(*memory));
+    json["fits"] = fits;
+  }
+  if (predicts_time(options)) {
+    const Roofline time = roofline(plan, machine_of(options, config));
+    text += time_text(time);
+    json["time"] = time_json(time);
+  }
+  print_text(options.json ? to_text(json) + "\n" : text);
+  return fits;
 }
 
 bool print_sweep(const RunConfig& config, const PlanOptions& options) {
-  require(!options.memory.empty(),
-          "plan: --sweep needs --memory, the memory of a rank, such as 80GB");
+  const bool on_cpu = config.run.device == DeviceChoice::cpu;
+  require(!on_cpu || !options.memory.empty(),
+          "plan: --sweep of a run on CPUs needs --memory, the memory of a rank, such as 32GB");
   SweepOptions sweep;
   sweep.ranks = options.ranks;
-  sweep.memory = static_cast<size_t>(parse_byte_size(options.memory));
+  sweep.memory =
+      memory_of(options).value_or(static_cast<size_t>(RooflineGpu::of(kDefaultGpu).peaks.memory));
   sweep.tensor = options.tensor;
-  sweep.machine = machine_of(options, config.run.precision);
+  sweep.gpu = [&](const RunConfig& layout) { return machine_of(options, layout); };
   const LayoutSweep found = sweep_layouts(config, sweep);
   const auto most = static_cast<size_t>(options.show);
   print_text(options.json ? to_text(to_json(found)) + "\n" : to_string(found, most));
   return !found.fitting.empty();
 }
 
-RooflineGpu gpu_of(const PlanOptions& options, const std::string& name) {
-  RooflineGpu gpu = RooflineGpu::of(name);
-  if (options.tensor_bandwidth) {
-    gpu.tensor_bandwidth = parse_bandwidth("--tensor-bandwidth", *options.tensor_bandwidth);
-  }
-  if (options.data_bandwidth) {
-    gpu.data_bandwidth = parse_bandwidth("--data-bandwidth", *options.data_bandwidth);
-  }
-  return gpu;
-}
-
 void print_roofline(const RunConfig& config, const PlanOptions& options) {
+  const RunPlan plan = plan_run(config, options.ranks);
   if (options.markdown) {
     std::vector<Roofline> rooflines;
     for (const char* name : {"A100", "H100", "H200", "B200"}) {
-      rooflines.push_back(roofline(config, options.ranks, gpu_of(options, name)));
+      rooflines.push_back(roofline(plan, bounds_of(options, name)));
     }
     print_text(roofline_markdown(rooflines));
     return;
   }
-  const Roofline bound = roofline(config, options.ranks, gpu_of(options, options.gpu));
+  const Roofline bound = roofline(plan, bounds_of(options, options.gpu.value_or(kDefaultGpu)));
   print_text(options.json ? to_text(to_json(bound)) + "\n" : to_string(bound));
 }
 
@@ -153,14 +195,15 @@ int64_t planned_micro_batch(const RunConfig& config, int64_t ranks) {
 
 /// Prints what the options ask for. Returns whether there is a layout.
 bool print(const PlanOptions& options) {
-  const bool has_links = options.tensor_bandwidth || options.data_bandwidth;
-  require(!has_links || options.sweep || options.roofline,
-          "plan: --tensor-bandwidth and --data-bandwidth need --sweep or --roofline");
   RunConfig config = load_config(options.config, options.overrides);
   if (options.tensor) config.parallel.tensor = *options.tensor;
   config = derive_config(config, options.ranks, DeriveFor::planning).config;
   if (config.automatic.erase("batch.micro") > 0) {
     config.batch.micro = planned_micro_batch(config, options.ranks);
+  }
+  const bool has_memory = options.gpu || !options.memory.empty();
+  if (has_memory && config.run.device == DeviceChoice::automatic) {
+    config.run.device = DeviceChoice::cuda;  // the memory that has to suffice
   }
   bool found = true;
   if (options.roofline) {
@@ -172,58 +215,55 @@ bool print(const PlanOptions& options) {
 }
 
 void add_sweep_options(CLI::App& command, PlanOptions& options) {
-  CLI::Option* sweep = command.add_flag(
-      "--sweep", options.sweep, "List the layouts that fit into --memory, fastest predicted first");
-  command.add_option("--memory", options.memory, "Memory of a rank, as in 80GB or 80GiB")
-      ->type_name("SIZE")
-      ->needs(sweep);
-  command
-      .add_option("--flops", options.flops,
-                  "FLOP/s that a rank reaches in large matrix products (default: 400T in bf16, 40T "
-                  "in fp32)")
-      ->type_name("FLOP/S")
-      ->needs(sweep);
-  command
-      .add_option("--memory-bandwidth", options.memory_bandwidth,
-                  "Memory bandwidth of a rank (default: 3300)")
-      ->type_name("GB/S")
-      ->needs(sweep);
-  command
-      .add_option("--latency", options.latency,
-                  "Latency of a collective in microseconds (default: 20)")
-      ->type_name("US")
-      ->needs(sweep);
+  CLI::Option* sweep = command.add_flag("--sweep", options.sweep,
+                                        "List the layouts that fit into the memory of a rank, "
+                                        "fastest predicted first");
   command.add_option("--show", options.show, "Number of layouts to print; --json prints all")
       ->check(whole_number_from(1))
       ->needs(sweep)
       ->capture_default_str();
 }
 
-void add_link_options(CLI::App& command, PlanOptions& options) {
-  const auto add = [&](const char* name, std::optional<std::string>& text, const char* meaning) {
-    command.add_option(name, text, meaning)->type_name("GB/S");
+void add_machine_options(CLI::App& command, PlanOptions& options) {
+  command
+      .add_option("--gpu", options.gpu,
+                  "Predict the time of a step and of the run on this GPU, and whether it fits: "
+                  "H100, A100, ... or the name that CUDA reports (default of --sweep and "
+                  "--roofline: H100)")
+      ->type_name("NAME");
+  command
+      .add_option("--memory", options.memory,
+                  "Memory of a rank, as in 80GB or 80GiB (default: that of --gpu)")
+      ->type_name("SIZE");
+  const auto add = [&](const char* name, std::optional<std::string>& text, const char* unit,
+                       const char* meaning) {
+    command.add_option(name, text, meaning)->type_name(unit);
   };
-  add("--tensor-bandwidth", options.tensor_bandwidth,
-      "Bandwidth of a rank to its tensor ranks (default: 300; with --roofline, half of NVLink's)");
-  add("--data-bandwidth", options.data_bandwidth,
-      "Bandwidth of a rank to its data ranks (default: 40; with --roofline, half of NVLink's)");
+  add("--flops", options.flops, "FLOP/S",
+      "FLOP/s that a rank reaches in large matrix products, as in 400T (default: 65% of --gpu's "
+      "peak)");
+  add("--memory-bandwidth", options.memory_bandwidth, "GB/S",
+      "Memory bandwidth that a rank reaches (default: 80% of --gpu's)");
+  add("--tensor-bandwidth", options.tensor_bandwidth, "GB/S",
+      "Bandwidth of a rank to its tensor ranks (default: two thirds of NVLink's one way, between "
+      "hosts of 8 ranks 40; with --roofline, NVLink's one way)");
+  add("--data-bandwidth", options.data_bandwidth, "GB/S", "Likewise to its data ranks");
+  add("--latency", options.latency, "US", "Latency of a collective in microseconds (default: 20)");
 }
 
 void add_roofline_options(CLI::App& command, PlanOptions& options) {
   CLI::Option* roofline = command.add_flag(
       "--roofline", options.roofline,
       "Bound the time of a step by the FLOPs and bytes of each op and the GPU's data sheet");
-  roofline->excludes("--sweep");
-  command
-      .add_option("--gpu", options.gpu, "The GPU: H100, A100, ... or the name that CUDA reports")
-      ->type_name("NAME")
-      ->needs(roofline)
-      ->capture_default_str();
+  for (const char* other : {"--sweep", "--memory", "--flops", "--memory-bandwidth", "--latency"}) {
+    roofline->excludes(other);
+  }
   command
       .add_flag("--markdown", options.markdown,
                 "Print a section of docs/roofline.md, for several GPUs")
       ->needs(roofline)
-      ->excludes("--json");
+      ->excludes("--json")
+      ->excludes("--gpu");
 }
 
 }  // namespace
@@ -248,8 +288,8 @@ void add_plan_command(CLI::App& app, int& exit_code) {
       ->allow_extra_args(false);
   command->add_flag("--json", options->json, "Print one JSON object");
   add_sweep_options(*command, *options);
+  add_machine_options(*command, *options);
   add_roofline_options(*command, *options);
-  add_link_options(*command, *options);
   command->callback([command, options, &exit_code] {
     run_on_first_rank(command_line_of(*command), [&] {
       if (!print(*options)) exit_code = EXIT_FAILURE;

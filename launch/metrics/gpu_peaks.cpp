@@ -1,37 +1,38 @@
 #include "launch/metrics/gpu_peaks.h"
 
+#include <algorithm>
 #include <cctype>
 
 namespace tessera {
 namespace {
 
-/// TFLOP/s, TFLOP/s, GB/s, GB/s.
-constexpr GpuPeaks peaks(std::string_view name, double bf16, double fp32, double memory,
-                         double nvlink) {
-  return {name, 1e12 * bf16, 1e12 * fp32, 1e9 * memory, 1e9 * nvlink};
+/// TFLOP/s, TFLOP/s, GB/s, GB/s, GB.
+constexpr GpuPeaks peaks(std::string_view name, double bf16, double fp32, double memory_bandwidth,
+                         double nvlink, double memory) {
+  return {name, 1e12 * bf16, 1e12 * fp32, 1e9 * memory_bandwidth, 1e9 * nvlink, 1e9 * memory};
 }
 
 // The first match of whole words wins, so longer names precede the names they contain.
 constexpr GpuPeaks kPeaks[] = {
-    peaks("GB200", 2500, 80, 8000, 1800),
-    peaks("B200", 2250, 80, 8000, 1800),
-    peaks("H100 PCIe", 756, 51, 2000, 600),
-    peaks("H100 NVL", 835, 60, 3900, 600),
-    peaks("GH200", 989, 67, 4000, 900),
-    peaks("H100", 989, 67, 3350, 900),
-    peaks("H200", 989, 67, 4800, 900),
-    peaks("A100-SXM4-40GB", 312, 19.5, 1555, 600),
-    peaks("A100-PCIE-40GB", 312, 19.5, 1555, 600),
-    peaks("A100 80GB PCIe", 312, 19.5, 1935, 600),
-    peaks("A100", 312, 19.5, 2039, 600),
-    peaks("A800", 312, 19.5, 2039, 400),
-    peaks("H800", 989, 67, 3350, 400),
-    peaks("L40S", 362, 91.6, 864, 0),
-    peaks("L4", 121, 30.3, 300, 0),
-    peaks("A40", 149.7, 37.4, 696, 112.5),
-    peaks("A10", 125, 31.2, 600, 0),
-    peaks("RTX 4090", 165, 82.6, 1008, 0),
-    peaks("RTX 3090", 71, 35.6, 936, 112.5),
+    peaks("GB200", 2500, 80, 8000, 1800, 186),
+    peaks("B200", 2250, 80, 8000, 1800, 180),
+    peaks("H100 PCIe", 756, 51, 2000, 600, 80),
+    peaks("H100 NVL", 835, 60, 3900, 600, 94),
+    peaks("GH200", 989, 67, 4000, 900, 96),
+    peaks("H100", 989, 67, 3350, 900, 80),
+    peaks("H200", 989, 67, 4800, 900, 141),
+    peaks("A100-SXM4-40GB", 312, 19.5, 1555, 600, 40),
+    peaks("A100-PCIE-40GB", 312, 19.5, 1555, 600, 40),
+    peaks("A100 80GB PCIe", 312, 19.5, 1935, 600, 80),
+    peaks("A100", 312, 19.5, 2039, 600, 80),
+    peaks("A800", 312, 19.5, 2039, 400, 80),
+    peaks("H800", 989, 67, 3350, 400, 80),
+    peaks("L40S", 362, 91.6, 864, 0, 48),
+    peaks("L4", 121, 30.3, 300, 0, 24),
+    peaks("A40", 149.7, 37.4, 696, 112.5, 48),
+    peaks("A10", 125, 31.2, 600, 0, 24),
+    peaks("RTX 4090", 165, 82.6, 1008, 0, 24),
+    peaks("RTX 3090", 71, 35.6, 936, 112.5, 24),
 };
 
 bool is_letter_or_digit(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
@@ -51,6 +52,12 @@ bool has_words(std::string_view text, std::string_view words) {
 double GpuPeaks::matmul_flops(DType precision, bool tf32) const {
   if (precision == DType::bf16) return bf16;
   return tf32 ? bf16 / 2.0 : fp32;  // TF32 runs at half the rate of bf16
+}
+
+void GpuPeaks::limit_matmul_flops(double flops, DType precision, bool tf32) {
+  name = "such a machine";
+  bf16 = precision == DType::bf16 ? flops : 2.0 * flops;
+  fp32 = precision == DType::f32 && !tf32 ? flops : std::min(fp32, flops);
 }
 
 std::optional<GpuPeaks> gpu_peaks(std::string_view device_name) {

@@ -16,9 +16,12 @@ struct GpuPeaks {
   double fp32 = 0.0;              ///< FLOP/s without tensor cores
   double memory_bandwidth = 0.0;  ///< bytes/s
   double nvlink = 0.0;            ///< bytes/s to all other GPUs together, both ways; 0: none
+  double memory = 0.0;            ///< bytes
 
   /// FLOP/s of matrix products: with tensor cores in bf16 and TF32, without them in fp32.
   double matmul_flops(DType precision, bool tf32) const;
+  /// Makes them `flops`, those of other kinds at most as many, and the name that of any machine.
+  void limit_matmul_flops(double flops, DType precision, bool tf32);
 };
 
 /// The peaks of a GPU of this name; nullopt for one that is not in the list.

@@ -65,7 +65,7 @@ TEST_F(CliPlan, SweepsLayouts) {
   const Outcome outcome = run_plan({"--ranks", "4", "--sweep", "--memory", "80GB", "--flops", "1T",
                                     "--tensor-bandwidth", "2.5", "--show", "3"});
   expect_success(outcome);
-  expect_contains(outcome, {"1.00 TFLOP/s", "2.50 GB/s sent to the tensor ranks", "predictions",
+  expect_contains(outcome, {"1.00 TFLOP/s", "2.50 GB/s sent to tensor ranks", "predictions",
                             "more\n", "74.5 GiB"});
   const Outcome none = run_plan({"--ranks", "4", "--sweep", "--memory", "1GiB"});
   EXPECT_EQ(none.exit_code, 1);
@@ -90,8 +90,31 @@ TEST_F(CliPlan, BoundsStep) {
   expect_refused(with({"--gpu", "L4"}), {"L4 has no NVLink", "--tensor-bandwidth"});
   expect_refused(with({"--sweep", "--memory", "1GB"}), {"--sweep excludes --roofline"});
   expect_refused(with({"--json", "--markdown"}), {"excludes"});
-  expect_refused(run_plan({"--ranks", "4", "--gpu", "H100"}), {"--gpu requires --roofline"});
-  expect_refused(run_plan({"--ranks", "4", "--data-bandwidth", "4"}), {"--sweep or --roofline"});
+  expect_refused(with({"--flops", "1T"}), {"excludes"});
+}
+
+TEST_F(CliPlan, PredictsTimeAndWhetherItFits) {
+  const auto predicted = [&](const Arguments& more) {
+    Arguments all = {"--ranks", "4", "--json"};
+    all.insert(all.end(), more.begin(), more.end());
+    return Json::parse(run_plan(all).output);
+  };
+  const Json h100 = predicted({"--gpu", "H100"})["time"];
+  EXPECT_EQ(h100["steps"], 20);
+  EXPECT_EQ(h100["tokens"], 20 * 8 * 16);
+  EXPECT_GT(h100["mfu"], 0.0);
+  EXPECT_DOUBLE_EQ(h100["seconds"].get<double>(), 20 * h100["step_seconds"].get<double>());
+  EXPECT_GT(predicted({"--latency", "1000"})["time"]["seconds"], h100["seconds"]);
+  EXPECT_EQ(predicted({"--gpu", "H100"})["fits"], true);
+  EXPECT_EQ(predicted({"--memory", "1GB"})["fits"], false);  // 2 GiB stay free
+  EXPECT_EQ(run_plan({"--ranks", "4", "--memory", "1GB"}).exit_code, 1);
+  EXPECT_FALSE(predicted({"--memory", "8GB"}).contains("time"));
+  EXPECT_EQ(predicted({"--sweep", "--gpu", "H200"})["memory_bytes"], 141'000'000'000);
+  EXPECT_EQ(predicted({"--sweep", "--gpu", "H200", "--memory", "9GB"})["memory_bytes"],
+            9'000'000'000);
+  EXPECT_EQ(predicted({"--sweep"})["assumed"]["name"], "H100");
+  expect_contains(run_plan({"--ranks", "4", "--gpu", "H100", "--memory", "20GB"}),
+                  {"fits       yes", "ms a step on H100", "20 steps with 2.56 ktokens"});
 }
 
 TEST_F(CliPlan, RejectsInvalidOptions) {
@@ -106,8 +129,7 @@ TEST_F(CliPlan, RejectsInvalidOptions) {
   refused({"--ranks", "99999999999999999999"}, {"is not a whole number"});
   refused({"--ranks", "4", "--tensor", "0"}, {"'0' is not a whole number from 1 on"});
   refused({"--ranks", "4", "--tensor", "9000000000000000000"}, {"but the run has 4 ranks"});
-  refused({"--ranks", "4", "--sweep"}, {"--sweep needs --memory"});
-  refused({"--ranks", "4", "--memory", "1GB"}, {"--memory requires --sweep"});
+  refused({"--ranks", "4", "--sweep", "--set", "run.device=cpu"}, {"needs --memory"});
   const Arguments sweep = {"--ranks", "4", "--sweep", "--memory"};
   const auto swept = [&](const Arguments& more, const Arguments& facts) {
     Arguments all = sweep;

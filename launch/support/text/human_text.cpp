@@ -46,6 +46,7 @@ std::string percent(double fraction) {
 
 std::string human_duration(double seconds) {
   const auto whole = static_cast<int64_t>(std::llround(std::max(0.0, seconds)));
+  if (whole >= 24 * 3600) return fmt::format("{:.1f} days", static_cast<double>(whole) / 86400.0);
   if (whole >= 3600) return fmt::format("{}h{:02}m", whole / 3600, whole % 3600 / 60);
   if (whole >= 60) return fmt::format("{}m{:02}s", whole / 60, whole % 60);
   return fmt::format("{}s", whole);

@@ -26,7 +26,7 @@ std::string measured(double value, int decimals = 4);
 /// A fraction: "56.7%"; "undefined" for NaN, which is one of nothing.
 std::string percent(double fraction);
 
-/// "1h02m", "2m03s", "4s"
+/// "1.2 days", "1h02m", "2m03s", "4s"
 std::string human_duration(double seconds);
 
 /// "bert: 4 layers, 128 wide, 4 heads, context 64, vocabulary 2048"

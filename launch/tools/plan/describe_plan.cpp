@@ -50,9 +50,9 @@ std::string flops_text(const RunPlan& plan) {
     text += fmt::format("           and {}FLOP of recomputation a step\n",
                         human_amount(plan.recompute_flops));
   }
-  if (plan.muon.matmul_flops > 0.0) {
+  if (plan.muon_flops() > 0.0) {
     text += fmt::format("           and {}FLOP of Muon on the first rank, which has most\n",
-                        human_amount(plan.muon.matmul_flops));
+                        human_amount(plan.muon_flops()));
   }
   return text;
 }
@@ -143,7 +143,7 @@ Json to_json(const RunPlan& plan) {
             {"flops", plan.flops},
             {"flops_of_rank", plan.flops / plan.grid.world_size()},
             {"recompute_flops", plan.recompute_flops},
-            {"muon_flops_of_rank", plan.muon.matmul_flops}}},
+            {"muon_flops_of_rank", plan.muon_flops()}}},
           {"communication", json_of(plan.traffic)}};
 }
 

@@ -56,20 +56,6 @@ std::string batch_text(const Roofline& roofline) {
                      config.batch.micro);
 }
 
-std::string peaks_text(const Roofline& roofline) {
-  const GpuPeaks& peaks = roofline.gpu.peaks;
-  const RunSection& run = roofline.config.run;
-  std::string text = fmt::format(
-      "{}      {}FLOP/s of matrix products in {}, {}FLOP/s of other kinds, {}B/s of memory\n",
-      "peaks", human_amount(peaks.matmul_flops(run.precision, run.tf32)),
-      run.precision == DType::f32 && run.tf32 ? "tf32" : to_string(run.precision),
-      human_amount(peaks.fp32), human_amount(peaks.memory_bandwidth));
-  if (roofline.grid.world_size() == 1) return text;
-  return text + fmt::format("           {}B/s sent to tensor ranks, {}B/s to data ranks\n",
-                            amount(roofline.gpu.tensor_bandwidth),
-                            amount(roofline.gpu.data_bandwidth));
-}
-
 std::string lines_text(const Roofline& roofline) {
   Rows rows = {{"part", "op", "calls", "matmul FLOP", "other FLOP", "bytes", "ms", "bound by"}};
   for (const Part& part : parts_of(roofline)) {
@@ -197,7 +183,78 @@ std::string exchange_rows(const std::vector<Roofline>& rooflines) {
   return text;
 }
 
+/// Steps of the whole run, and what it costs.
+struct WholeRun {
+  explicit WholeRun(const Roofline& roofline)
+      : steps(roofline.config.train.steps),
+        tokens(static_cast<double>(steps) * static_cast<double>(roofline.counts.tokens)),
+        seconds(static_cast<double>(steps) * roofline.seconds()),
+        gpu_hours(seconds / 3600.0 * roofline.grid.world_size()) {}
+
+  int64_t steps;
+  double tokens, seconds, gpu_hours;
+};
+
+Json json_of(const RooflineGpu& gpu, const RunSection& run) {
+  return {
+      {"name", gpu.peaks.name},
+      {"matmul_flops", gpu.peaks.matmul_flops(run.precision, run.tf32) * gpu.reached.products},
+      {"attention_flops", gpu.peaks.matmul_flops(run.precision, run.tf32) * gpu.reached.attention},
+      {"other_flops", gpu.peaks.fp32},
+      {"memory_bandwidth", gpu.peaks.memory_bandwidth * gpu.reached.memory},
+      {"tensor_bandwidth", gpu.tensor_bandwidth},
+      {"data_bandwidth", gpu.data_bandwidth},
+      {"latency", gpu.latency},
+      {"hides_exchanges", gpu.overlaps}};
+}
+
 }  // namespace
+
+std::string speeds_text(const Roofline& roofline) {
+  const RooflineGpu& gpu = roofline.gpu;
+  const GpuPeaks& peaks = gpu.peaks;
+  const RunSection& run = roofline.config.run;
+  const double products = peaks.matmul_flops(run.precision, run.tf32);
+  const bool is_tf32 = run.precision == DType::f32 && run.tf32;
+  std::string text = fmt::format("{}FLOP/s of matrix products in {}, ",
+                                 human_amount(products * gpu.reached.products),
+                                 is_tf32 ? "tf32" : to_string(run.precision));
+  if (!gpu.is_bound) {
+    text += fmt::format("{}FLOP/s in attention,\n           ",
+                        human_amount(products * gpu.reached.attention));
+  }
+  text += fmt::format("{}FLOP/s of other kinds, {}B/s of memory\n", human_amount(peaks.fp32),
+                      human_amount(peaks.memory_bandwidth * gpu.reached.memory));
+  if (roofline.grid.world_size() == 1) return text;
+  text += fmt::format("           {}B/s sent to tensor ranks, {}B/s to data ranks",
+                      amount(gpu.tensor_bandwidth), amount(gpu.data_bandwidth));
+  if (gpu.latency > 0.0) text += fmt::format(", {:g} us per exchange", gpu.latency * 1e6);
+  return text + (gpu.overlaps ? "\n" : ", none of it hidden\n");
+}
+
+std::string time_text(const Roofline& roofline) {
+  const WholeRun run(roofline);
+  return fmt::format(
+      "time       {} ms a step on {}: {}tokens/s, MFU {:.1f}%\n"
+      "           {} for {} steps with {}tokens: {:.{}f} GPU hours\n"
+      "           a prediction; assumed {}",
+      milliseconds(roofline.seconds()), roofline.gpu.peaks.name,
+      human_amount(roofline.tokens_per_second()), 100.0 * roofline.mfu(),
+      human_duration(run.seconds), grouped(run.steps), human_amount(run.tokens), run.gpu_hours,
+      run.gpu_hours < 100.0 ? 1 : 0, speeds_text(roofline));
+}
+
+Json time_json(const Roofline& roofline) {
+  const WholeRun run(roofline);
+  return {{"assumed", json_of(roofline.gpu, roofline.config.run)},
+          {"step_seconds", roofline.seconds()},
+          {"tokens_per_second", roofline.tokens_per_second()},
+          {"mfu", roofline.mfu()},
+          {"steps", run.steps},
+          {"tokens", run.tokens},
+          {"seconds", run.seconds},
+          {"gpu_hours", run.gpu_hours}};
+}
 
 std::string to_string(const Roofline& roofline) {
   const ProcessGrid& grid = roofline.grid;
@@ -209,7 +266,8 @@ std::string to_string(const Roofline& roofline) {
                       grid.tensor());
   text += fmt::format("model      {}, {}\n", human_model(roofline.config.model),
                       to_string(roofline.config.run.precision));
-  text += fmt::format("batch      {}\n", batch_text(roofline)) + peaks_text(roofline);
+  text +=
+      fmt::format("batch      {}\n", batch_text(roofline)) + "peaks      " + speeds_text(roofline);
   text += lines_text(roofline) + exchanges_text(roofline);
   text += fmt::format("a rank     {}FLOP of products, {}FLOP of other ops, {}B\n",
                       amount(work.matmul_flops), amount(work.flops), amount(work.bytes()));
@@ -227,19 +285,11 @@ Json to_json(const Roofline& roofline) {
   for (const RooflineLine& line : roofline.lines) lines.push_back(json_of(line));
   for (const RooflineExchange& exchange : roofline.exchanges)
     exchanges.push_back(json_of(exchange));
-  const GpuPeaks& peaks = roofline.gpu.peaks;
-  const RunSection& run = roofline.config.run;
-  return {{"run", run.dir},
+  return {{"run", roofline.config.run.dir},
           {"ranks", roofline.grid.world_size()},
           {"tensor", roofline.grid.tensor()},
           {"data", roofline.grid.data()},
-          {"gpu",
-           {{"name", peaks.name},
-            {"matmul_flops", peaks.matmul_flops(run.precision, run.tf32)},
-            {"other_flops", peaks.fp32},
-            {"memory_bandwidth", peaks.memory_bandwidth},
-            {"tensor_bandwidth", roofline.gpu.tensor_bandwidth},
-            {"data_bandwidth", roofline.gpu.data_bandwidth}}},
+          {"gpu", json_of(roofline.gpu, roofline.config.run)},
           {"meaning", kMeaning},
           {"tokens", roofline.counts.tokens},
           {"work_of_rank", json_of(work_of(roofline))},

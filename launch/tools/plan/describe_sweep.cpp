@@ -22,36 +22,24 @@ double tokens_per_second(const LayoutSweep& sweep, const SweptLayout& swept) {
   return static_cast<double>(sweep.step_tokens) / swept.time.total();
 }
 
-std::string assumptions(const LayoutSweep& sweep) {
-  const AssumedMachine& machine = sweep.options.machine;
-  return fmt::format(
-      "assumed    {}FLOP/s a rank in wide products, less in narrow ones\n"
-      "           {}B/s of memory bandwidth per rank\n"
-      "           {}B/s sent to the tensor ranks, none of it hidden\n"
-      "           {}B/s sent to the data ranks, {}\n"
-      "           {:g} us of latency per exchange\n",
-      human_amount(machine.flops), human_amount(machine.memory_bandwidth),
-      human_amount(machine.tensor_bandwidth), human_amount(machine.data_bandwidth),
-      sweep.hides_gradients ? "hidden while the last backward pass runs"
-                            : "none of it hidden, since a CPU's cores do it",
-      machine.latency * 1e6);
-}
-
 std::string table_of(const LayoutSweep& sweep, size_t most) {
   Rows rows = {{"tensor", "data", "micro", "recompute", "zero", "sequence", "memory", "predicted s",
-                "tokens/s", "compute s", "recompute s", "passes s", "tensor s", "data s"}};
+                "tokens/s", "MFU", "whole run", "compute s", "passes s", "recompute s", "tensor s",
+                "data s"}};
   for (size_t i = 0; i < std::min(most, sweep.fitting.size()); ++i) {
     const SweptLayout& swept = sweep.fitting[i];
-    rows.push_back({std::to_string(swept.layout.tensor), std::to_string(swept.data),
-                    std::to_string(swept.layout.micro),
-                    std::string(to_string(swept.layout.recompute)),
-                    std::to_string(swept.layout.zero), swept.layout.sequence ? "true" : "false",
-                    human_bytes(swept.memory), seconds_text(swept.time.total()),
-                    human_amount(tokens_per_second(sweep, swept)), seconds_text(swept.time.compute),
-                    seconds_text(swept.time.recompute), seconds_text(swept.time.passes),
-                    seconds_text(swept.time.tensor), seconds_text(swept.time.data)});
+    rows.push_back(
+        {std::to_string(swept.layout.tensor), std::to_string(swept.data),
+         std::to_string(swept.layout.micro), std::string(to_string(swept.layout.recompute)),
+         std::to_string(swept.layout.zero), swept.layout.sequence ? "true" : "false",
+         human_bytes(swept.memory), seconds_text(swept.time.total()),
+         human_amount(tokens_per_second(sweep, swept)), fmt::format("{:.1f}%", 100.0 * swept.mfu),
+         human_duration(swept.time.total() * static_cast<double>(sweep.steps)),
+         seconds_text(swept.time.compute), seconds_text(swept.time.passes),
+         seconds_text(swept.time.recompute), seconds_text(swept.time.tensor),
+         seconds_text(swept.time.data)});
   }
-  std::string text = table(rows, {0, 1, 2, 4, 6, 7, 8, 9, 10, 11, 12, 13});
+  std::string text = table(rows, {0, 1, 2, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15});
   if (sweep.fitting.size() > most) {
     text += fmt::format("  and {} more\n", sweep.fitting.size() - most);
   }
@@ -78,13 +66,16 @@ std::string to_string(const LayoutSweep& sweep, size_t most) {
     text +=
         fmt::format(", of which {} must stay free for CUDA itself", human_bytes(sweep.left_free));
   }
-  text += "; nothing was run\n" + assumptions(sweep);
+  text += "; nothing was run\n";
+  if (!sweep.fitting.empty()) text += "assumed    " + sweep.assumed;
   if (sweep.fitting.empty()) {
     text +=
         sweep.smallest ? fmt::format("none fits: {}\n", smallest_text(sweep)) : "none can run\n";
   } else {
     text += table_of(sweep, most);
-    text += "  seconds are predictions for a full batch: use them only to compare layouts\n";
+    text += fmt::format("  predictions for full batches; the whole run has {} steps, {}tokens\n",
+                        grouped(sweep.steps),
+                        human_amount(static_cast<double>(sweep.steps * sweep.step_tokens)));
     if (sweep.too_large > 0) {
       text +=
           fmt::format("{} not fit; {}\n",
@@ -100,7 +91,6 @@ std::string to_string(const LayoutSweep& sweep, size_t most) {
 }
 
 Json to_json(const LayoutSweep& sweep) {
-  const AssumedMachine& machine = sweep.options.machine;
   Json layouts = Json::array();
   for (const SweptLayout& swept : sweep.fitting) {
     layouts.push_back({{"tensor", swept.layout.tensor},
@@ -112,22 +102,19 @@ Json to_json(const LayoutSweep& sweep) {
                        {"memory_bytes", swept.memory},
                        {"predicted_seconds", swept.time.total()},
                        {"predicted_tokens_per_second", tokens_per_second(sweep, swept)},
+                       {"mfu", swept.mfu},
+                       {"run_seconds", swept.time.total() * static_cast<double>(sweep.steps)},
                        {"compute_seconds", swept.time.compute},
-                       {"recompute_seconds", swept.time.recompute},
                        {"passes_seconds", swept.time.passes},
+                       {"recompute_seconds", swept.time.recompute},
                        {"tensor_seconds", swept.time.tensor},
                        {"data_seconds", swept.time.data}});
   }
   Json json = {{"ranks", sweep.options.ranks},
                {"memory_bytes", sweep.options.memory},
                {"left_free_bytes", sweep.left_free},
-               {"assumed",
-                {{"flops", machine.flops},
-                 {"tensor_bandwidth", machine.tensor_bandwidth},
-                 {"data_bandwidth", machine.data_bandwidth},
-                 {"memory_bandwidth", machine.memory_bandwidth},
-                 {"latency", machine.latency},
-                 {"hides_gradients", sweep.hides_gradients}}},
+               {"assumed", sweep.assumed_json},
+               {"steps", sweep.steps},
                {"layouts", layouts},
                {"too_large", sweep.too_large},
                {"broken_grids", sweep.broken}};

@@ -50,7 +50,7 @@ class Sweep {
  public:
   Sweep(const RunConfig& config, const SweepOptions& options) : config_(config) {
     result_.options = options;
-    result_.hides_gradients = config.run.device != DeviceChoice::cpu;
+    result_.steps = config.train.steps;
     if (config.run.device == DeviceChoice::cpu) return;
     result_.left_free = kUnplannedOfEmptyGpu;
     config_.run.device = DeviceChoice::cuda;  // the memory that has to suffice
@@ -82,8 +82,13 @@ class Sweep {
     const size_t memory = plan.memory.total();
     result_.step_tokens = plan.counts.tokens;
     if (memory + result_.left_free <= result_.options.memory) {
-      result_.fitting.push_back(
-          {layout, plan.grid.data(), memory, predict_time(plan, result_.options.machine)});
+      const Roofline time = roofline(plan, result_.options.gpu(plan.config));
+      result_.fitting.push_back({layout, plan.grid.data(), memory, time.parts(), time.mfu()});
+      if (time.seconds() < fastest_) {
+        fastest_ = time.seconds();
+        result_.assumed = speeds_text(time);
+        result_.assumed_json = time_json(time)["assumed"];
+      }
       return;
     }
     ++result_.too_large;
@@ -94,6 +99,7 @@ class Sweep {
 
   RunConfig config_;
   LayoutSweep result_;
+  double fastest_ = std::numeric_limits<double>::infinity();
 };
 
 }  // namespace

@@ -2,12 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "launch/tools/plan/roofline.h"
 #include "launch/tools/plan/run_plan.h"
-#include "launch/tools/plan/step_time.h"
 
 namespace tessera {
 
@@ -31,7 +32,8 @@ struct SweepOptions {
   int64_t ranks = 1;
   size_t memory = 0;              ///< per rank, in bytes
   std::optional<int64_t> tensor;  ///< restricts the sweep to this number of tensor ranks
-  AssumedMachine machine;
+  /// What a rank has, by its layout.
+  std::function<RooflineGpu(const RunConfig& config)> gpu;
 };
 
 /// A layout that fits.
@@ -39,14 +41,17 @@ struct SweptLayout {
   Layout layout;
   int64_t data = 1;
   size_t memory = 0;  ///< of the plan, in bytes
-  PredictedTime time;
+  StepSeconds time;
+  double mfu = 0.0;
 };
 
 struct LayoutSweep {
   SweepOptions options;
-  size_t left_free = 0;              ///< part of options.memory left for unplanned use
-  bool hides_gradients = true;       ///< the gradient sum overlaps with the backward pass
-  int64_t step_tokens = 0;           ///< without padding
+  size_t left_free = 0;     ///< part of options.memory left for unplanned use
+  int64_t step_tokens = 0;  ///< without padding
+  std::string assumed;      ///< the speeds of the fastest layout that fits
+  Json assumed_json = Json::object();
+  int64_t steps = 0;                 ///< of the run
   std::vector<SweptLayout> fitting;  ///< sorted by predicted time
   int64_t too_large = 0;             ///< number of layouts that need more memory
   /// The one of them that needs the least memory, and how much; set if too_large is not 0.

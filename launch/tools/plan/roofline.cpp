@@ -5,15 +5,14 @@
 #include <string_view>
 #include <tuple>
 
-#include "core/checked.h"
 #include "core/error.h"
-#include "launch/metrics/model_flops.h"
-#include "launch/tools/plan/dry_step.h"
-#include "launch/tools/plan/run_plan.h"
-#include "parallel/meta_communicator.h"
 
 namespace tessera {
 namespace {
+
+// What kernels reached on an H200 (docs/gpu-results.md), as means over the ops of a step.
+constexpr ReachedSpeed kReached = {0.65, 0.25, 0.8};
+constexpr double kReachedOfLink = 2.0 / 3.0;
 
 /// "recompute/blocks.3/attention" → "recompute/attention": the same for all blocks of a stack, as
 /// "decoder.blocks.3". Work outside the ranges of layers belongs to the step itself.
@@ -69,9 +68,12 @@ class Simulation {
     const RunSection& run = roofline_.config.run;
     const GpuPeaks& peaks = roofline_.gpu.peaks;
     const OpWork& work = event.work;
-    const double of_flops = std::max(
-        work.matmul_flops / peaks.matmul_flops(run.precision, run.tf32), work.flops / peaks.fp32);
-    const double of_memory = work.bytes() / peaks.memory_bandwidth;
+    const ReachedSpeed& reached = roofline_.gpu.reached;
+    const bool is_attention = std::string_view(event.op).starts_with("attention_");
+    const double matmul_flops = peaks.matmul_flops(run.precision, run.tf32) *
+                                (is_attention ? reached.attention : reached.products);
+    const double of_flops = std::max(work.matmul_flops / matmul_flops, work.flops / peaks.fp32);
+    const double of_memory = work.bytes() / (peaks.memory_bandwidth * reached.memory);
     const double seconds = std::max(of_flops, of_memory);
     RooflineLine& line = line_of(part_of(event.range), event.op);
     if (!event.continues) line.calls += event.times;
@@ -91,9 +93,10 @@ class Simulation {
     require(bandwidth > 0.0,
             "{} has no NVLink: the {} ranks need --tensor-bandwidth and --data-bandwidth",
             gpu.peaks.name, transfer.group);
-    const double seconds = transfer.bytes_sent / bandwidth;
+    const double seconds = transfer.bytes_sent / bandwidth + gpu.latency;
     double& group_end = group_ends_[transfer.group];
     group_end = ends_[event.transfer] = std::max(group_end, now_) + seconds;
+    if (!gpu.overlaps) wait(event);
     RooflineExchange& exchange = exchange_of(transfer);
     exchange.calls += event.times;
     exchange.bytes_sent += times(event, transfer.bytes_sent);
@@ -145,24 +148,44 @@ RooflineGpu RooflineGpu::of(const std::string& name) {
   return {*peaks, peaks->nvlink / 2.0, peaks->nvlink / 2.0};
 }
 
+RooflineGpu RooflineGpu::measured(const std::string& name, const RunConfig& config, int64_t ranks) {
+  constexpr double kNetwork = 40e9;  // 400 Gbit/s, less the protocol
+  constexpr int64_t kRanksOfHost = 8;
+  RooflineGpu gpu = of(name);
+  const double nvlink = kReachedOfLink * gpu.peaks.nvlink / 2.0;
+  gpu.tensor_bandwidth = config.parallel.tensor <= kRanksOfHost ? nvlink : kNetwork;
+  gpu.data_bandwidth = ranks <= kRanksOfHost ? nvlink : kNetwork;
+  gpu.reached = kReached;
+  gpu.latency = 20e-6;
+  gpu.overlaps = config.run.device != DeviceChoice::cpu;  // a CPU's cores also exchange
+  gpu.is_bound = false;
+  return gpu;
+}
+
+StepSeconds Roofline::parts() const {
+  StepSeconds parts;
+  for (const RooflineLine& line : lines) {
+    const bool again = line.part.starts_with("recompute");
+    (again                   ? parts.recompute
+     : line.bound_by_flops() ? parts.compute
+                             : parts.passes) += line.seconds;
+  }
+  for (const RooflineExchange& exchange : exchanges) {
+    (exchange.group == "tensor" ? parts.tensor : parts.data) += exchange.waited;
+  }
+  return parts;
+}
+
 double Roofline::mfu() const {
   return model_flops / seconds() / gpu.peaks.matmul_flops(config.run.precision, config.run.tf32);
 }
 
 void add_work(const WorkLog& work, Roofline& roofline) { Simulation(work, roofline).run(); }
 
-Roofline roofline(const RunConfig& config, int64_t ranks, const RooflineGpu& gpu) {
-  require(1 <= ranks && ranks <= kMaxRanks, "a plan is for 1 to {} ranks, not {}", kMaxRanks,
-          ranks);
-  const int world_size = narrow<int>(ranks);
-  validate(config, world_size);
-  MetaGroups meta(world_size, narrow<int>(config.parallel.tensor));
-  WorkLog work;
-  dry_run_step(config, meta, &work);
-  const TargetCounts counts = full_batch_counts(config);
-  Roofline result{config, meta.groups().grid, gpu, counts, {}, {}};
-  result.model_flops = model_flops(config.model, counts) / world_size;
-  add_work(work, result);
+Roofline roofline(const RunPlan& plan, const RooflineGpu& gpu) {
+  Roofline result{plan.config, plan.grid, gpu, plan.counts, {}, {}};
+  result.model_flops = plan.flops / plan.grid.world_size();
+  add_work(*plan.work, result);
   return result;
 }
 

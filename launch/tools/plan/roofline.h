@@ -9,18 +9,34 @@
 #include "launch/metrics/evaluation.h"
 #include "launch/metrics/gpu_peaks.h"
 #include "launch/support/text/json.h"
+#include "launch/tools/plan/run_plan.h"
 #include "parallel/process_grid.h"
 
 namespace tessera {
+
+/// The part of a data sheet's speed that kernels reach.
+struct ReachedSpeed {
+  double products = 1.0;   ///< of the peak of matrix products, without those of attention
+  double attention = 1.0;  ///< likewise, of attention
+  double memory = 1.0;     ///< of the memory's bandwidth
+};
 
 /// A GPU and its links, per rank.
 struct RooflineGpu {
   GpuPeaks peaks;
   double tensor_bandwidth = 0.0;  ///< bytes/s sent to the tensor group
   double data_bandwidth = 0.0;    ///< bytes/s sent to the data group and the world
+  ReachedSpeed reached = {};
+  double latency = 0.0;  ///< seconds of each collective besides sending
+  bool overlaps = true;  ///< ops run while a collective does
+  bool is_bound = true;  ///< all of the above is the best that can be
 
   /// The GPU of this name, which sends over NVLink. Throws, and lists the names, if none has it.
   static RooflineGpu of(const std::string& name);
+
+  /// The same with speeds that were measured on one H200 (docs/plan.md), and a network card of 400
+  /// Gbit/s per rank between hosts of 8.
+  static RooflineGpu measured(const std::string& name, const RunConfig& config, int64_t ranks);
 };
 
 /// The calls of one op in one part of a step.
@@ -47,7 +63,17 @@ struct RooflineExchange {
   double waited = 0.0;      ///< the part of it in which the rank computes nothing else
 };
 
-/// The least time of a step on a GPU.
+/// The parts of a step's time, in seconds.
+struct StepSeconds {
+  double compute = 0.0;    ///< ops that FLOPs limit
+  double passes = 0.0;     ///< ops that the memory limits: norms, sums, the optimizer
+  double recompute = 0.0;  ///< blocks that are computed again
+  double tensor = 0.0;     ///< exchanges of the tensor group that ops do not hide
+  double data = 0.0;       ///< those of the data group and the world
+  double total() const { return compute + passes + recompute + tensor + data; }
+};
+
+/// The time of a step on a GPU, which is the least one if gpu.is_bound.
 struct Roofline {
   RunConfig config;
   ProcessGrid grid;
@@ -60,22 +86,29 @@ struct Roofline {
   double model_flops = 0.0;                 ///< of a rank, see model_flops()
 
   double seconds() const { return compute_seconds + waited_seconds; }
+  StepSeconds parts() const;
   double tokens_per_second() const { return static_cast<double>(counts.tokens) / seconds(); }
   double mfu() const;
 };
 
-/// The least time of a step of `config`'s run with a full batch on its first rank, from a dry run
-/// of its code and the data sheet of a GPU. An op takes the longest of: its matrix products at the
-/// peak of tensor cores (fp32: of run.tf32), its other FLOPs at the peak of fp32, and its bytes at
-/// the memory's bandwidth, each tensor read or written once per op. Ops run one after the other. A
-/// collective takes the time to send its bytes; collectives of a group run one after the other,
-/// beside the ops, from where the code starts one to where it waits for it. Kernel launches,
-/// latency and repeated reads are left out. Only reads that an L2 cache answers can beat it. Throws
-/// Error if the run is invalid.
-Roofline roofline(const RunConfig& config, int64_t ranks, const RooflineGpu& gpu);
+/// The time of a step of a plan's run with a full batch on its first rank, from its dry run and the
+/// speeds of a GPU; the least time with those of the data sheet. An op takes the longest of: its
+/// matrix products at the peak of tensor cores (fp32: of run.tf32), its other FLOPs at the peak of
+/// fp32, and its bytes at the memory's bandwidth, each tensor read or written once per op. Ops run
+/// one after the other. A collective takes the time to send its bytes; collectives of a group run
+/// one after the other, beside the ops, from where the code starts one to where it waits for it.
+/// Kernel launches, latency and repeated reads are left out. Only reads that an L2 cache answers
+/// can beat it. Throws Error if ranks exchange anything and the GPU has no link.
+Roofline roofline(const RunPlan& plan, const RooflineGpu& gpu);
 
 /// The same from the log of a dry run: fills lines, exchanges and seconds of `roofline`.
 void add_work(const WorkLog& work, Roofline& roofline);
+
+/// The time of a step and of the whole run, with what was assumed, in a few lines.
+std::string time_text(const Roofline& roofline);
+Json time_json(const Roofline& roofline);
+/// "989 TFLOP/s of matrix products in bf16, ...", a line for each speed after the first.
+std::string speeds_text(const Roofline& roofline);
 
 /// The roofline as text and as JSON.
 std::string to_string(const Roofline& roofline);

@@ -30,17 +30,13 @@ Device device_of(const RunConfig& config) {
   return config.run.device == DeviceChoice::cuda ? Device{DeviceType::cuda, 0} : kCpu;
 }
 
-/// Sets the traffic of a step, and the work of Muon.
+/// Sets the traffic and the work of a step.
 void measure_step(RunPlan& plan) {
-  const RunConfig& config = plan.config;
-  MetaGroups meta(plan.grid.world_size(), narrow<int>(config.parallel.tensor));
-  WorkLog work;
-  const bool has_muon = config.optimizer.name == OptimizerName::muon;
-  dry_run_step(config, meta, has_muon ? &work : nullptr);
+  MetaGroups meta(plan.grid.world_size(), narrow<int>(plan.config.parallel.tensor));
+  const auto work = std::make_shared<WorkLog>();
+  dry_run_step(plan.config, meta, work.get());
   plan.traffic = {meta.tensor(), meta.data(), meta.world()};
-  for (const WorkLog::Event& event : work.events()) {
-    if (event.range == kOptimizerRange) plan.muon += event.work;
-  }
+  plan.work = work;
 }
 
 }  // namespace
@@ -62,6 +58,14 @@ std::vector<BrokenRule> broken_rules(const RunConfig& config, int64_t ranks) {
 double recompute_flops(const RunConfig& config, const TargetCounts& counts) {
   if (config.train.recompute != Recompute::block) return 0.0;
   return block_flops(config.model, counts) / 3.0;  // a forward pass is a third of a step
+}
+
+double RunPlan::muon_flops() const {
+  double sum = 0.0;
+  for (const WorkLog::Event& event : work->events()) {
+    if (event.range == kOptimizerRange) sum += event.work.matmul_flops;
+  }
+  return sum;
 }
 
 RunPlan plan_run(const RunConfig& config, int64_t ranks) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,10 @@ struct RunPlan {
   double flops = 0.0;            ///< per step, over all ranks; see model_flops()
   double recompute_flops = 0.0;  ///< additional FLOPs of train.recompute, likewise
   StepTraffic traffic;
-  OpWork muon = {};  ///< of the first rank's optimizer with all that Muon needs; empty without it
+  std::shared_ptr<const WorkLog> work = {};  ///< of the first rank in a step
+
+  /// FLOPs of products in the first rank's optimizer: those of Muon.
+  double muon_flops() const;
 };
 
 /// The reasons why `config` cannot run on `ranks` ranks: the rules that its layout breaks, and any

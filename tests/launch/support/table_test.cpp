@@ -50,6 +50,7 @@ TEST(HumanText, FormatsNumbers) {
   EXPECT_EQ(grouped(1000005), "1,000,005");
   EXPECT_EQ(human_bytes(512), "512 B");
   EXPECT_EQ(human_bytes(1536), "1.5 KiB");
+  EXPECT_EQ(human_duration(103'680.0), "1.2 days");
   EXPECT_EQ(human_duration(3723.4), "1h02m");
   EXPECT_EQ(human_duration(123.0), "2m03s");
   EXPECT_EQ(human_duration(-1.0), "0s");

@@ -20,6 +20,10 @@ using testing::HasSubstr;
 /// One FLOP/s of each kind, one byte/s of memory and of links.
 RooflineGpu unit_gpu() { return {{"unit", 1.0, 1.0, 1.0, 2.0}, 1.0, 1.0}; }
 
+Roofline roofline(const RunConfig& run, int64_t ranks, const RooflineGpu& gpu) {
+  return roofline(plan_run(run, ranks), gpu);
+}
+
 bool is_attention(const RooflineLine& line) { return line.op.starts_with("attention_"); }
 
 double matmul_flops(const Roofline& bound, bool of_attention) {
