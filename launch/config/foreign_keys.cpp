@@ -68,7 +68,7 @@ constexpr ForeignKey kForeignKeys[] = {
      "with model.lora_alpha and model.lora_targets"},
     {"model.lora_targets",
      {"target_modules", "lora_target_modules"},
-     "patterns of the layers' names here"},
+     "PEFT's names, or patterns of the layers' names here"},
 
     {"data.train",
      {"data_path", "train_data", "train_data_path", "dataset", "dataset_path", "train_file"}},

@@ -373,9 +373,13 @@ void describe(Section& model, auto& field) {
   field("lora_dropout", model.lora_dropout, NumberIn{0.0, 1.0, true},
         "With `lora_rank`: dropout probability of an adapter's input, as in PEFT. The layer itself "
         "sees all of its input.");
-  field("lora_targets", model.lora_targets, ListOf<Text>{{}},
-        "With `lora_rank`: patterns of the names of linear layers within the blocks that have an "
-        "adapter, such as `[\"*.attention.qkv\"]`. `*` stands for any text.");
+  field(
+      "lora_targets", model.lora_targets, LoraTargets{},
+      "With `lora_rank`: patterns of the names of linear layers within the blocks that have an "
+      "adapter, such as `[\"*.attention.qkv\"]`. `*` stands for any text. PEFT's names work, too, "
+      "such as `all-linear`, `o_proj` or `[q_proj, k_proj, v_proj]`. Queries, keys and values are "
+      "one layer with one adapter, and so are a gate and what it multiplies, so `[q_proj, v_proj]` "
+      "alone is refused.");
 }
 
 template <MaybeConst<DataSection> Section>

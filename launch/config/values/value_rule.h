@@ -272,4 +272,10 @@ struct ListOf {
   }
 };
 
+/// Patterns of layers' names. PEFT's names of layers become the patterns of the layers here; some
+/// of several that are one layer here are refused.
+struct LoraTargets : ListOf<Text> {
+  Value read(const ConfigValue& node) const;
+};
+
 }  // namespace tessera

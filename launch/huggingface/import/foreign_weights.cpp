@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -43,6 +46,7 @@ ForeignWeights::ForeignWeights(const fs::path& folder) {
   } else {
     refuse_pickles(folder);
   }
+  remove_wrappers();
 }
 
 ForeignWeights ForeignWeights::in_file(const fs::path& path) {
@@ -79,6 +83,46 @@ void ForeignWeights::read_index(const fs::path& index) {
     require(found != tensors_.end() && found->second.file->path() == path.string(),
             "{} says that {} is in {}, but it is not", index.string(), quote(tensor),
             path.string());
+  }
+}
+
+template <typename NameOf>
+void ForeignWeights::rename(NameOf&& name_of) {
+  std::map<std::string, Place> renamed;
+  for (const auto& [name, place] : tensors_) {
+    const auto [known, is_new] = renamed.emplace(name_of(name), place);
+    require(is_new, "{}: two tensors are {} without what wrappers put into their names",
+            place.file->path(), quote(known->first));
+  }
+  tensors_ = std::move(renamed);
+}
+
+void ForeignWeights::remove_wrappers() {
+  for (const std::string part :
+       {"_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module."}) {
+    bool found = false;
+    rename([&](std::string name) {
+      for (size_t at; (at = name.find(part)) != std::string::npos; found = true) {
+        name.erase(at, part.size());
+      }
+      return name;
+    });
+    if (found) wrappers_ += part;
+  }
+  const auto all_start = [&](std::string_view prefix) {
+    return !tensors_.empty() && std::ranges::all_of(tensors_, [&](const auto& tensor) {
+      return tensor.first.starts_with(prefix);
+    });
+  };
+  // Causal language models have "model." in all names but that of the head; without it they are
+  // names of the base model, which match, too.
+  constexpr std::string_view kPrefixes[] = {"base_model.model.", "module.", "model."};
+  for (size_t i = 0; i < std::size(kPrefixes);) {
+    const std::string_view prefix = kPrefixes[i++];
+    if (!all_start(prefix)) continue;
+    rename([&](const std::string& name) { return name.substr(prefix.size()); });
+    wrappers_ += prefix;
+    i = 0;
   }
 }
 

@@ -17,6 +17,10 @@ class ForeignWeights {
   /// the folder.
   explicit ForeignWeights(const std::filesystem::path& folder);
 
+  /// The parts that wrappers of a training program put into all names, or into any, as in
+  /// "module._orig_mod."; "" without one. tensors() leaves them out.
+  const std::string& wrappers() const { return wrappers_; }
+
   /// The weights in a single file.
   static ForeignWeights in_file(const std::filesystem::path& path);
 
@@ -45,11 +49,16 @@ class ForeignWeights {
   ForeignWeights() = default;
   void open(const std::filesystem::path& path);
   void read_index(const std::filesystem::path& index);
+  void remove_wrappers();
+  /// Names each tensor name_of(its name). Throws if two get the same one.
+  template <typename NameOf>
+  void rename(NameOf&& name_of);
   /// Reads elements [begin, begin + out.size()) of a dtype that require_float() accepts.
   void read_run(const std::string& name, int64_t begin, std::span<float> out) const;
 
   std::deque<SafetensorsFile> files_;
   std::map<std::string, Place> tensors_;
+  std::string wrappers_;
 };
 
 }  // namespace tessera

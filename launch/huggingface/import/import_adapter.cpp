@@ -6,8 +6,10 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -44,13 +46,104 @@ constexpr const char* kAdapterSettings = "adapter_config.json";
 constexpr const char* kAdapterWeights = "adapter_model.safetensors";
 constexpr int64_t kMaxAdapterRank = 10'000;  // as model.lora_rank
 
+/// Values of PEFT's patterns of module names (rank_pattern, alpha_pattern).
+class ModulePatterns {
+ public:
+  ModulePatterns(const ForeignJson& reader, const char* key) : where_(reader.where()), key_(key) {
+    if (!reader.has(key)) return;
+    for (const auto& [pattern, value] : reader.object(key).items()) {
+      require(value.is_number(), "{}: \"{}\" has {} for {}, but must have a number", where_, key,
+              json_type(value), quote(pattern));
+      patterns_.emplace_back(module_of(pattern), value.get<double>());
+    }
+  }
+
+  bool empty() const { return patterns_.empty(); }
+
+  /// That of a module, as in "model.layers.0.self_attn.q_proj", or `otherwise`.
+  double of(const std::string& module, double otherwise) const {
+    std::optional<double> found;
+    for (const auto& [name, value] : patterns_) {
+      if (module != name && !module.ends_with("." + name)) continue;
+      require(!found || *found == value,
+              "{}: \"{}\" has {:g} and {:g} for {}: keep the pattern that PEFT used", where_, key_,
+              found.value_or(value), value, quote(module));
+      found = value;
+    }
+    return found.value_or(otherwise);
+  }
+
+ private:
+  /// The end of a module's name, which is a regular expression in PEFT.
+  std::string module_of(std::string pattern) const {
+    const std::string given = pattern;
+    if (pattern.starts_with('^')) pattern.erase(0, 1);
+    if (pattern.ends_with('$')) pattern.pop_back();
+    for (size_t at; (at = pattern.find("\\.")) != std::string::npos;) pattern.erase(at, 1);
+    require(!pattern.empty() && pattern.find_first_of("*+?[](){}|\\^$") == std::string::npos,
+            "{}: \"{}\" has the regular expression {}, but Tessera reads names of modules, such as "
+            "layers.0.self_attn.q_proj: write one for each module",
+            where_, key_, quote(given));
+    return pattern;
+  }
+
+  std::string where_, key_;
+  std::vector<std::pair<std::string, double>> patterns_;
+};
+
+/// Which layers PEFT gives adapters, by "layers_to_transform" and "layers_pattern".
+struct LayerChoice {
+  std::optional<std::set<int64_t>> numbers;
+  std::vector<std::string> lists;  ///< names of lists of layers, such as "h"; empty: any
+};
+
 struct AdapterSettings {
   int64_t rank;
-  double scale;
+  double alpha;
+  bool rslora;
   double dropout;
   std::string task;
+  ModulePatterns ranks, alphas;
+  LayerChoice layers;
   std::vector<std::string> modules;  ///< that were trained as a whole
+
+  /// What a module's adapter of this rank is multiplied by.
+  double scale(double of_alpha, int64_t of_rank) const {
+    const auto r = static_cast<double>(of_rank);
+    return of_alpha / (rslora ? std::sqrt(r) : r);
+  }
+  double scale() const { return scale(alpha, rank); }
 };
+
+std::vector<std::string> texts_of(const ForeignJson& reader, const char* key) {
+  std::vector<std::string> texts;
+  if (!reader.has(key)) return texts;
+  if (!reader.is_list(key)) return {reader.text(key, "")};
+  for (const Json& text : reader.list(key)) {
+    require(text.is_string(), "{}: \"{}\" must be a list of names, but has {}", reader.where(), key,
+            json_type(text));
+    texts.push_back(text.get<std::string>());
+  }
+  return texts;
+}
+
+LayerChoice read_layer_choice(const ForeignJson& reader) {
+  constexpr const char* kKey = "layers_to_transform";
+  LayerChoice choice;
+  choice.lists = texts_of(reader, "layers_pattern");
+  if (!reader.has(kKey)) return choice;
+  choice.numbers.emplace();
+  if (!reader.is_list(kKey)) {
+    choice.numbers->insert(reader.count({kKey}, 0));
+    return choice;
+  }
+  for (const Json& number : reader.list(kKey)) {
+    require(number.is_number_unsigned(), "{}: \"{}\" must be a list of layers, but has {}",
+            reader.where(), kKey, json_type(number));
+    choice.numbers->insert(number.get<int64_t>());
+  }
+  return choice;
+}
 
 /// Some kinds of initialization also change the weights of the base model, when training starts or
 /// whenever PEFT loads the adapters.
@@ -78,37 +171,36 @@ AdapterSettings read_adapter_settings(const fs::path& path) {
     reader.require_empty(key, "Tessera's adapters are plain LoRA");
   }
   check_initialization(reader);
-  for (const char* key : {"rank_pattern", "alpha_pattern", "trainable_token_indices",
-                          "layer_replication", "target_parameters"}) {
-    reader.require_empty(key, "Tessera imports adapters of whole layers with one rank and scale");
+  for (const char* key : {"trainable_token_indices", "layer_replication", "target_parameters"}) {
+    reader.require_empty(key, "Tessera imports adapters of whole layers");
   }
   const int64_t rank = reader.count({"r"}, 0);
   require(0 < rank && rank <= kMaxAdapterRank, "{}: \"r\" is {}, but must be from 1 to {}",
           path.string(), rank, kMaxAdapterRank);
   const double alpha = reader.number("lora_alpha", 8.0);
+  require(1e-3 <= alpha && alpha <= 1e6,
+          "{}: \"lora_alpha\" is {:g}, but must be from 0.001 to 1e6", path.string(), alpha);
   const double dropout = reader.number("lora_dropout", 0.0);
   require(0.0 <= dropout && dropout < 1.0,
           "{}: \"lora_dropout\" is {}, but must be from 0 to below 1", path.string(), dropout);
-  const auto r = static_cast<double>(rank);
-  AdapterSettings settings{rank,
-                           alpha / (reader.flag("use_rslora", false) ? std::sqrt(r) : r),
-                           dropout,
-                           reader.text("task_type", ""),
-                           {}};
-  if (!reader.has("modules_to_save")) return settings;
-  for (const Json& module : reader.list("modules_to_save")) {
-    require(module.is_string(), "{}: \"modules_to_save\" must be a list of names, but has {}",
-            path.string(), json_type(module));
-    settings.modules.push_back(module.get<std::string>());
-  }
-  return settings;
+  return {rank,
+          alpha,
+          reader.flag("use_rslora", false),
+          dropout,
+          reader.text("task_type", ""),
+          ModulePatterns(reader, "rank_pattern"),
+          ModulePatterns(reader, "alpha_pattern"),
+          read_layer_choice(reader),
+          texts_of(reader, "modules_to_save")};
 }
 
 /// One of their layers within a layer of ours.
 struct AdapterPart {
-  std::string a, b;    ///< names in the file; empty if it has no adapter
-  int64_t rows = 0;    ///< of B
-  int64_t column = 0;  ///< where its columns of our B, and its rows of our A, begin
+  std::string a, b;  ///< names in the file; empty if it has no adapter
+  int64_t rows = 0;  ///< of B
+  int64_t rank = 0;
+  float factor = 1.0f;  ///< its scale relative to that of all others
+  int64_t column = 0;   ///< where its columns of our B, and its rows of our A, begin
 };
 
 /// A layer of ours and the adapters of its parts.
@@ -126,7 +218,8 @@ class ForeignAdapters {
                   const std::string& file)
       : weights_(weights),
         settings_(settings),
-        used_(saved.copies().begin(), saved.copies().end()) {
+        used_(saved.copies().begin(), saved.copies().end()),
+        file_(file) {
     for (const auto& [theirs, stored] : saved.stored()) used_.insert(stored);
     for (const TensorName& name : names) add(name);
     std::vector<std::string> unknown;
@@ -144,6 +237,8 @@ class ForeignAdapters {
 
   const std::vector<AdaptedLayer>& layers() const { return layers_; }
   int64_t rank() const { return rank_; }
+  bool has_own_ranks() const { return has_own_ranks_; }
+  bool has_own_scales() const { return has_own_scales_; }
 
   Tensor a_of(const AdaptedLayer& layer) {
     const int64_t in = layer.weight->shape[-1];
@@ -151,8 +246,7 @@ class ForeignAdapters {
     fill(made_.tensor, 0.0);
     for (const AdapterPart& part : layer.parts) {
       if (part.a.empty()) continue;
-      weights_.read(part.a,
-                    made_.tensor.slice(part.column, part.column + settings_.rank).span<float>());
+      weights_.read(part.a, made_.tensor.slice(part.column, part.column + part.rank).span<float>());
     }
     return made_.tensor;
   }
@@ -168,11 +262,12 @@ class ForeignAdapters {
     for (const AdapterPart& part : layer.parts) {
       const int64_t rows = part.rows / weight.groups;
       if (!part.b.empty()) {
-        const OwnedTensor b({part.rows, settings_.rank}, DType::f32);
+        const OwnedTensor b({part.rows, part.rank}, DType::f32);
         weights_.read(part.b, b.tensor.span<float>());
+        for (float& value : b.tensor.span<float>()) value *= part.factor;
         for (int64_t row = 0; row < part.rows; ++row) {
           const int64_t to = row / rows * group + first + row % rows;
-          std::copy_n(b.tensor.data<float>() + row * settings_.rank, settings_.rank,
+          std::copy_n(b.tensor.data<float>() + row * part.rank, part.rank,
                       made_.tensor.data<float>() + to * rank_ + part.column);
         }
       }
@@ -193,8 +288,23 @@ class ForeignAdapters {
       const std::string a = module + ".lora_A.weight", b = module + ".lora_B.weight";
       const auto& tensors = weights_.tensors();
       if (tensors.count(a) + tensors.count(b) > 0) {
-        require_shape_of(a, {settings_.rank, name.shape[-1]});
-        require_shape_of(b, {part.rows, settings_.rank});
+        const std::string theirs_name = layer_name(theirs.name);
+        check_choice(theirs_name, name.ours);
+        const double rank = settings_.ranks.of(theirs_name, static_cast<double>(settings_.rank));
+        require(
+            1.0 <= rank && rank <= static_cast<double>(kMaxAdapterRank) && rank == std::floor(rank),
+            "{}: \"rank_pattern\" has {:g} for {}, but a rank is a whole number from 1 to {}",
+            file_, rank, quote(theirs_name), kMaxAdapterRank);
+        part.rank = static_cast<int64_t>(rank);
+        const double scale =
+            settings_.scale(settings_.alphas.of(theirs_name, settings_.alpha), part.rank);
+        part.factor = static_cast<float>(scale / settings_.scale());
+        require(std::isfinite(part.factor), "{}: the scale of {} is {:g}, but that of others {:g}",
+                file_, quote(theirs_name), scale, settings_.scale());
+        has_own_scales_ = has_own_scales_ || part.factor != 1.0f;
+        has_own_ranks_ = has_own_ranks_ || part.rank != settings_.rank;
+        require_shape_of(a, {part.rank, name.shape[-1]});
+        require_shape_of(b, {part.rows, part.rank});
         part.a = a;
         part.b = b;
         used_.insert({a, b});
@@ -210,6 +320,23 @@ class ForeignAdapters {
     layers_.push_back(layer);
   }
 
+  /// Throws if PEFT would ignore the adapter of `theirs`, which is in our layer `ours`.
+  void check_choice(const std::string& theirs, const std::string& ours) const {
+    const LayerChoice& choice = settings_.layers;
+    const size_t blocks = ours.find("blocks.");
+    if (!choice.numbers || blocks == std::string::npos) return;
+    const std::string number = ours.substr(blocks + 7, ours.find('.', blocks + 7) - blocks - 7);
+    require(choice.numbers->contains(std::stoll(number)),
+            "{} has an adapter of {}, but \"layers_to_transform\" does not list layer {}", file_,
+            quote(theirs), number);
+    const auto is_in = [&](const std::string& list) {
+      return ("." + theirs).find("." + list + "." + number + ".") != std::string::npos;
+    };
+    require(choice.lists.empty() || std::ranges::any_of(choice.lists, is_in),
+            "{} has an adapter of {}, but \"layers_pattern\" is {}", file_, quote(theirs),
+            quote(fmt::format("{}", fmt::join(choice.lists, ", "))));
+  }
+
   /// Parts with the same A share columns.
   void place_columns(AdaptedLayer& layer) const {
     std::vector<const AdapterPart*> different;
@@ -220,7 +347,7 @@ class ForeignAdapters {
       part.column = same != different.end() ? (*same)->column : layer.rank;
       if (same != different.end()) continue;
       different.push_back(&part);
-      layer.rank += settings_.rank;
+      layer.rank += part.rank;
     }
   }
 
@@ -237,7 +364,9 @@ class ForeignAdapters {
   AdapterSettings settings_;
   std::vector<AdaptedLayer> layers_;
   std::set<std::string> used_;
+  std::string file_;
   int64_t rank_ = 0;
+  bool has_own_ranks_ = false, has_own_scales_ = false;
   OwnedTensor made_;
 };
 
@@ -287,8 +416,21 @@ AdapterImportReport import_adapter(const AdapterImportOptions& options) {
 
   model.lora_targets = adapter_targets(model, adapters.rank(), adapters.layers());
   model.lora_rank = adapters.rank();
-  model.lora_alpha = settings.scale * static_cast<double>(adapters.rank());
+  model.lora_alpha = settings.scale() * static_cast<double>(adapters.rank());
   model.lora_dropout = settings.dropout;
+  require_usable(model, options.from / kAdapterSettings);
+  if (adapters.has_own_ranks()) {
+    notes.push_back(fmt::format(
+        "the adapters have several ranks: all have rank {} here, and those of less are padded with "
+        "zeros, which training leaves at zero",
+        adapters.rank()));
+  }
+  if (adapters.has_own_scales()) {
+    notes.emplace_back(
+        "the adapters have several scales (lora_alpha / r): those that differ are multiplied into "
+        "B, so predictions and merging are the same, but training changes these with another "
+        "effective learning rate than PEFT");
+  }
   const NewFolders folders(checkpoints_folder(options.to));
   const RunLock lock(options.to.string());
   require_no_checkpoints(options.to);

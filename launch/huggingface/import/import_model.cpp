@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "launch/checkpoint/checkpoint_chat.h"
 #include "launch/checkpoint/checkpoint_tokenizer.h"
+#include "launch/checkpoint/format/manifest.h"
 #include "launch/checkpoint/format/step_folder.h"
 #include "launch/checkpoint/model_json.h"
 #include "launch/checkpoint/save/save.h"
@@ -36,7 +37,23 @@ Json read_config(const fs::path& path) {
       "{} is not a folder: pass a folder that save_pretrained() or `hf download` wrote, because "
       "import downloads nothing",
       path.parent_path().string());
+  const fs::path folder = path.parent_path();
+  require(fs::exists(path) ||
+              !(fs::exists(folder / kManifestName) || fs::is_directory(checkpoints_folder(folder))),
+          "{} is a run of Tessera, which needs no import: commands read it as it is, and "
+          "checkpoint.from starts another run from it",
+          folder.string());
   return read_small_json(path);
+}
+
+/// Refuses a model that was saved with its adapters beside the weights that they change.
+void refuse_adapted_layers(const ForeignWeights& weights, const fs::path& folder) {
+  for (const auto& [name, place] : weights.tensors()) {
+    require(name.find(".lora_A.") == std::string::npos,
+            "{} has low-rank adapters beside the model's weights, as in {}: save the result of "
+            "merge_and_unload(), or the adapters alone, which --base imports",
+            folder.string(), quote(name));
+  }
 }
 
 std::vector<LocalTensor> local_tensors(const std::vector<TensorName>& names, TensorMaker& maker) {
@@ -76,6 +93,10 @@ void require_no_checkpoints(const fs::path& run) {
           run.string(), steps.empty() ? "" : steps.front().path.string());
 }
 
+void require_usable(const ModelConfig& model, const fs::path& from) {
+  (void)model_from_json(architecture_json(model), fmt::format("the model of {}", from.string()));
+}
+
 ImportReport import_model(const ImportOptions& options) {
   const fs::path config_path = options.from / "config.json";
   const Json json = read_config(config_path);
@@ -85,6 +106,7 @@ ImportReport import_model(const ImportOptions& options) {
   }
   if (config.model.has_images()) read_image_processor(options.from, config);
   const ForeignWeights weights(options.from);
+  refuse_adapted_layers(weights, options.from);
   if (config.tied_unless_stored && has_own_head(weights, config.model_class)) {
     config.model.tie_embeddings = false;
   }
@@ -109,6 +131,7 @@ ImportReport import_model(const ImportOptions& options) {
   if (traits_of(config.model).causal && !none) {
     chat = import_chat_form(options.from, *tokenizer.tokenizer, config.notes);
   }
+  require_usable(config.model, config_path);
   const NewFolders folders(checkpoints_folder(options.to));
   const RunLock lock(options.to.string());
   require_no_checkpoints(options.to);
@@ -130,6 +153,12 @@ ImportReport import_model(const ImportOptions& options) {
   ImportReport report{
       saved.path,     std::string(to_string(config.model_class)), config.model,     config.labels,
       tokenizer.spec, identity_of(*tokenizer.tokenizer),          matched.left_out, config.notes};
+  if (!weights.wrappers().empty() && weights.wrappers() != "model.") {
+    report.notes.push_back(
+        fmt::format("left {} out of the tensors' names, which a wrapper of the "
+                    "training program put there",
+                    quote(weights.wrappers())));
+  }
   report.notes.insert(report.notes.end(), saved.warnings.begin(), saved.warnings.end());
   return report;
 }

@@ -32,6 +32,10 @@ struct ImportReport {
 /// Throws if a run has checkpoints, which an import does not overwrite.
 void require_no_checkpoints(const std::filesystem::path& run);
 
+/// Throws, naming the key, unless commands accept a checkpoint of such a model. `from` is where the
+/// model is from.
+void require_usable(const ModelConfig& model, const std::filesystem::path& from);
+
 /// Makes RUN/checkpoints/step_00000000 from a folder in Hugging Face's format: the weights alone,
 /// in fp32, with the tokenizer. A run in RUN starts from it as from its own checkpoint; other runs
 /// use checkpoint.from. Maps the files and keeps one tensor in memory at a time. Throws, naming the

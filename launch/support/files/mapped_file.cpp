@@ -33,6 +33,14 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
   }
   bytes_ = {static_cast<const std::byte*>(data), size};
   known_ = KnownMapping(path_, file.get(), bytes_);
+  constexpr size_t kMostOfPointer = 1024;
+  if (size > kMostOfPointer || !text().starts_with("version https://git-lfs.github.com/spec/")) {
+    return;
+  }
+  known_ = KnownMapping();
+  ::munmap(data, size);
+  bytes_ = {};
+  fail("{}: is a pointer of Git LFS, not the file itself: download it with `git lfs pull`", path);
 }
 
 MappedFile::~MappedFile() {

@@ -16,7 +16,8 @@ namespace tessera {
 /// explain_bus_errors() makes the program say so.
 class MappedFile {
  public:
-  /// Throws, naming the path and the reason, if the file cannot be opened or is not regular.
+  /// Throws, naming the path and the reason, if the file cannot be opened, is not regular, or is a
+  /// pointer of Git LFS.
   explicit MappedFile(const std::string& path);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;

@@ -170,6 +170,26 @@ TEST(ConfigLoad, TranslatesNamesOfOtherFrameworks) {
             "batch.global / (batch.micro × data ranks) micro-batches");
 }
 
+TEST(ConfigLoad, ReadsPeftsNamesOfLayers) {
+  using Targets = std::vector<std::string>;
+  const auto targets = [](const char* value) {
+    return parse_config("x.yaml", kMinimal,
+                        Targets{"model.lora_rank=4", fmt::format("model.lora_targets={}", value)})
+        .model.lora_targets;
+  };
+  EXPECT_EQ(targets("all-linear"), Targets{"*"});
+  EXPECT_EQ(targets("[v_proj, o_proj, q_proj, k_proj]"),
+            (Targets{"*.attention.qkv", "*.attention.output"}));
+  EXPECT_EQ(targets("[query, key, value, '*.mlp.up']"), (Targets{"*.attention.qkv", "*.mlp.up"}));
+  EXPECT_EQ(targets("[c_attn, c_proj]"),
+            (Targets{"*.attention.qkv", "*.attention.output", "*.mlp.down"}));
+  EXPECT_EQ(targets("[gate_proj, up_proj, down_proj]"), (Targets{"*.mlp.gate_up", "*.mlp.down"}));
+  EXPECT_THAT(set_error("model.lora_targets=[q_proj, v_proj]"),
+              HasSubstr("model.lora_targets has q_proj and v_proj without k_proj: queries, keys "
+                        "and values are one layer here, so write \"*.attention.qkv\""));
+  EXPECT_THAT(set_error("model.lora_targets=up_proj"), HasSubstr("without gate_proj"));
+}
+
 TEST(ConfigLoad, NamesUnknownSections) {
   EXPECT_EQ(load_error(kMinimal + "optimiser: {lr: 1}\n"),
             "x.yaml:5:1: unknown section 'optimiser'; did you mean 'optimizer'?");

@@ -241,6 +241,15 @@ TEST_F(HuggingFaceExport, AdaptersComeBack) {
         {"lora_dropout", 1.0, "below 1"},
         {"modules_to_save", Json::array({"lm_head"}), "lacks"},
         {"modules_to_save", Json::array({1}), "list of names"},
+        {"lora_alpha", 1e9, "\"lora_alpha\" is 1e+09"},
+        {"lora_alpha", -1, "\"lora_alpha\" is -1"},
+        {"alpha_pattern", {{".*q_proj", 4}}, "regular expression \".*q_proj\""},
+        {"alpha_pattern", {{"q_proj", "4"}}, "must have a number"},
+        {"alpha_pattern", {{"q_proj", 4}, {"self_attn.q_proj", 5}}, "has 4 and 5"},
+        {"rank_pattern", {{"q_proj", 0}}, "from 1 to"},
+        {"rank_pattern", {{"q_proj", 3}}, "has shape"},
+        {"layers_to_transform", Json::array({1}), "does not list layer 0"},
+        {"layers_to_transform", 0, "does not list layer 1"},
         {"peft_type", "IA3", "\"LORA\""}};
     for (const auto& [key, value, fact] : kBad) {
       Json bad = settings;
@@ -256,6 +265,60 @@ TEST_F(HuggingFaceExport, AdaptersComeBack) {
       EXPECT_NO_THROW(import("initialized_by_" + harmless.dump())) << harmless;
     }
   }
+}
+
+// The ranks are padded with zeros, and scales are multiplied into B.
+TEST_F(HuggingFaceExport, AdaptersMayHaveSeveralRanksAndScales) {
+  const ModelConfig model = small_llama(ModelKind::qwen3);
+  const std::string run = save_model("tuned", with_adapters(model)),
+                    base = save_model("base", model);
+  ExportOptions options;
+  options.checkpoint = run;
+  options.to = folder_ / "adapter";
+  options.adapter = true;
+  export_model(options);
+  const fs::path file = options.to / "adapter_model.safetensors";
+  FileTensors tensors = read_tensors(file);
+  const std::string module = "base_model.model.model.layers.0.self_attn.o_proj.lora_";
+  FileTensor &a = tensors.at(module + "A.weight"), &b = tensors.at(module + "B.weight");
+  const auto in = static_cast<size_t>(a.shape[1]), out = static_cast<size_t>(b.shape[0]);
+  a = {{3, static_cast<int64_t>(in)}, std::vector<float>(3 * in)};
+  b = {{static_cast<int64_t>(out), 3}, std::vector<float>(out * 3)};
+  for (size_t i = 0; i < a.values.size(); ++i) a.values[i] = 0.01f * static_cast<float>(i % 7);
+  for (size_t i = 0; i < b.values.size(); ++i) b.values[i] = 0.02f * static_cast<float>(i % 5);
+  write_tensors(file, tensors);
+  Json settings = parse_json(read_file(options.to / "adapter_config.json"), "adapter_config");
+  settings["rank_pattern"] = {{"layers.0.self_attn.o_proj", 3}};
+  settings["alpha_pattern"] = {{"^model\\.layers\\.0\\.self_attn\\.o_proj$", 6}, {"down_proj", 20}};
+  settings["layers_to_transform"] = {0, 1};
+  settings["layers_pattern"] = "layers";
+  write_file(options.to / "adapter_config.json", settings.dump());
+
+  const AdapterImportReport report = import_adapter({options.to, base, folder_ / "back"});
+  EXPECT_EQ(report.rank, 3);
+  EXPECT_EQ(report.notes.size(), 2U);
+  const double scale = 2.5;  // of alpha 5 and rank 2
+  EXPECT_EQ(model_from_json(Checkpoint::open(report.checkpoint).manifest().model).lora_alpha,
+            3 * scale);
+  const FileTensors before = weights_of(run + "/checkpoints/step_00000003");
+  const FileTensors back = weights_of(report.checkpoint);
+  const auto expect_added = [&](const std::string& layer, const std::vector<double>& expected) {
+    const std::vector<double> now = added(back, layer, scale);
+    ASSERT_EQ(now.size(), expected.size()) << layer;
+    for (size_t i = 0; i < now.size(); ++i) ASSERT_NEAR(now[i], expected[i], 1e-6) << layer << i;
+  };
+  expect_added("blocks.0.attention.output",
+               added({{"x.lora_a", a}, {"x.lora_b", b}}, "x", 6.0 / 3.0));
+  expect_added("blocks.1.mlp.down", added(before, "blocks.1.mlp.down", 20.0 / 2.0));
+  expect_added("blocks.1.attention.output", added(before, "blocks.1.attention.output", scale));
+
+  settings["layers_pattern"] = Json::array({"h"});
+  write_file(options.to / "adapter_config.json", settings.dump());
+  expect_error(
+      [&] {
+        import_adapter({options.to, base, folder_ / "bad"});
+      },
+      {"\"layers_pattern\" is \"h\""});
 }
 
 TEST_F(HuggingFaceExport, MatchesHuggingFaceLayouts) {

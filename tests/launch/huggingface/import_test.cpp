@@ -101,6 +101,50 @@ TEST_F(HuggingFaceImport, AcceptsAlternativeTensorNames) {
             bert);
 }
 
+TEST_F(HuggingFaceImport, LeavesOutNamesOfWrappers) {
+  for (const ModelConfig& model : {small_gpt(), small_llama(), small_masked_lm(), small_t5()}) {
+    const FileTensors expected = weights_from(folder_of(model));
+    for (const std::string prefix : {"module.", "_orig_mod.", "model.", "base_model.model.",
+                                     "module._orig_mod.", "model.model."}) {
+      const fs::path folder = changed(model, [&](FileTensors& tensors) {
+        rename_all(tensors, [&](const std::string& name) { return prefix + name; });
+      });
+      EXPECT_EQ(weights_from(folder), expected) << prefix;
+    }
+    const fs::path compiled = changed(model, [&](FileTensors& tensors) {
+      rename_all(tensors, [&](const std::string& name) {
+        const size_t dot = name.find('.') + 1;
+        return name.substr(0, dot) + "_orig_mod." + name.substr(dot);
+      });
+    });
+    EXPECT_EQ(weights_from(compiled), expected);
+  }
+  const auto refused = [&](const std::string& name, const std::string& prefix, const char* fact) {
+    const fs::path folder = changed(
+        small_gpt(), [&](FileTensors& tensors) { tensors[prefix + name] = tensors.at(name); });
+    expect_error([&] { import_folder(folder, "bad"); }, {fact});
+  };
+  refused("transformer.wte.weight", "module.", "module.transformer.wte.weight");
+  refused("transformer.wte.weight", "_orig_mod.", "two tensors are \"transformer.wte.weight\"");
+  const fs::path adapted = changed(small_gpt(), [&](FileTensors& tensors) {
+    tensors["transformer.h.0.attn.c_attn.lora_A.default.weight"] = {{1}, {0.0f}};
+  });
+  expect_error([&] { import_folder(adapted, "bad"); }, {"lora_A", "merge_and_unload()"});
+}
+
+TEST_F(HuggingFaceImport, NamesWhatIsNoModel) {
+  const std::string run = save_model("run", small_gpt());
+  expect_error([&] { import_folder(run, "bad"); }, {"is a run of Tessera", "checkpoint.from"});
+  expect_error([&] { import_folder(run + "/checkpoints/step_00000003", "bad"); },
+               {"is a run of Tessera"});
+  for (const char* file : {"model.safetensors", "config.json"}) {
+    const fs::path folder = folder_of(small_gpt());
+    write_file(folder / file,
+               "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n");
+    expect_error([&] { import_folder(folder, "bad"); }, {file, "pointer of Git LFS"});
+  }
+}
+
 TEST_F(HuggingFaceImport, OmitsHeadsMissingFromClass) {
   const fs::path folder = folder_of(small_pretraining());
   set_config(folder, "architectures", {"BertForMaskedLM"});
