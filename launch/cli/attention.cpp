@@ -24,8 +24,7 @@ namespace tessera {
 namespace {
 
 struct AttentionPageOptions {
-  std::string checkpoint;
-  bool ema = false;  ///< whether to use the averaged weights
+  CheckpointChoice checkpoint;
   std::vector<std::string> texts;
   bool ids = false;                  ///< whether the texts are ids
   std::vector<std::string> sources;  ///< instead of texts, of an encoder–decoder
@@ -114,7 +113,7 @@ void look(const AttentionPageOptions& options, Communicator& world) {
     require_replaceable(html, replace);
     require_replaceable(json, replace);
   });
-  const LoadedModel loaded = load_model(options.checkpoint, options.ema, options.devices, world);
+  const LoadedModel loaded = load_model(options.checkpoint, options.devices, world);
   // All ranks see the same texts, so only writing can fail on one rank alone.
   all_alike(world, [&] {
     AttentionReport report = report_of(options, loaded);
@@ -132,7 +131,7 @@ void add_attention_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "attention",
       "Write an HTML page of what each attention head attends to in a text or an image");
-  add_model_argument(*command, options->checkpoint, options->ema);
+  add_model_argument(*command, options->checkpoint);
   command->add_option("--text", options->texts, "A text; may be repeated")
       ->allow_extra_args(false)
       ->type_name("TEXT");

@@ -13,7 +13,6 @@
 
 #include "core/error.h"
 #include "launch/checkpoint/checkpoint.h"
-#include "launch/checkpoint/find.h"
 #include "launch/checkpoint/model_json.h"
 #include "launch/cli/commands.h"
 #include "launch/cli/support/command_line.h"
@@ -33,8 +32,7 @@ namespace tessera {
 namespace {
 
 struct ChatOptions : TextOptions {
-  std::string checkpoint;
-  bool ema = false;  ///< whether to use the averaged weights
+  CheckpointChoice checkpoint;
   std::optional<ChatFormat> format;
   std::optional<std::string> system;
   DeviceOptions devices;
@@ -99,19 +97,20 @@ std::optional<std::string> next_message(LineInput& input, TextPrinter& printer,
 }
 
 void chat(const ChatOptions& options, Communicator& world) {
-  const auto path = resolve_checkpoint(options.checkpoint, world);
+  const auto path = resolve(options.checkpoint, world);
   all_or_none(world, [&] {
     const ModelConfig model = model_from_json(Checkpoint::open(path).manifest().model);
     require(traits_of(model).source_length == 0,
             "chat is for models that continue a text, but {} is an encoder-decoder: pass it a "
             "source with tessera generate --prompt",
-            options.checkpoint);
-    require_objective(model, Objective::causal_lm, options.checkpoint);
+            options.checkpoint.run);
+    require_objective(model, Objective::causal_lm, options.checkpoint.run);
     SamplingOptions sampling = options.sampling;
     sampling.temperature = options.temperature.value_or(1.0);
     check(sampling);
   });
-  const LoadedModel loaded = load_model(path.string(), options.ema, options.devices, world);
+  const LoadedModel loaded =
+      load_model({path.string(), false, {}, options.checkpoint.ema}, options.devices, world);
   const Tokenizer& tokenizer = *loaded.tokenizer;
   TextPrinter printer(world);
   const bool is_watched =
@@ -199,7 +198,7 @@ void add_chat_command(CLI::App& app, int& exit_code) {
       "chat",
       "Talk with a model that was trained on messages; each line is a message, or a command that "
       "/help lists");
-  add_model_argument(*command, options->checkpoint, options->ema);
+  add_model_argument(*command, options->checkpoint);
   add_chat_option(*command, "--template", options->format,
                   "What surrounds messages (data.chat_template); auto takes what the model was "
                   "trained with (default: auto)");

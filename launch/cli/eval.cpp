@@ -4,13 +4,19 @@
 #include <memory>
 #include <string>
 
+#include "core/memory.h"
 #include "launch/cli/commands.h"
+#include "launch/cli/support/checkpoint_choice.h"
 #include "launch/cli/support/command_line.h"
 #include "launch/cli/support/device_options.h"
+#include "launch/cli/support/loaded_model.h"
 #include "launch/cli/support/process.h"
 #include "launch/cli/support/text_options.h"
 #include "launch/support/text/print.h"
+#include "launch/tools/evaluate/choice_run.h"
 #include "launch/tools/evaluate/eval_run.h"
+#include "launch/tools/evaluate/likelihood_run.h"
+#include "parallel/communicators/exchange.h"
 
 namespace tessera {
 namespace {
@@ -66,10 +72,26 @@ void add_question_options(CLI::App& command, EvalOptions& options) {
   add_overwrite_option(command, options.overwrite);
 }
 
-void eval(EvalOptions options, const DeviceOptions& devices, bool as_json, Communicator& world) {
+/// Evaluates data, or answers questions or scores texts.
+EvalReport evaluate_or_score(const EvalOptions& options, const CheckpointChoice& checkpoint,
+                             const DeviceOptions& devices, Communicator& world) {
+  all_or_none(world, [&] { check_files(options); });
+  if (options.multiple_choice.empty() && !options.log_likelihoods) return run_eval(options, world);
+  const MemoryUse use("", kEvalMemoryAdvice);
+  const LoadedModel loaded =
+      load_model(checkpoint, devices, world, options.micro_batch, options.tensor);
+  const auto answer = options.log_likelihoods ? score_texts : answer_questions;
+  return answer(options, *loaded.groups, loaded.path, *loaded.model);
+}
+
+void eval(EvalOptions options, const CheckpointChoice& checkpoint, const DeviceOptions& devices,
+          bool as_json, Communicator& world) {
+  options.checkpoint = resolve(checkpoint, world).string();
+  options.ema = checkpoint.ema;
   options.device = devices.device;
   options.backend = devices.backend;
-  const EvalReport report = run_eval(options, world);
+  const CheckpointChoice resolved = {options.checkpoint, false, {}, options.ema};
+  const EvalReport report = evaluate_or_score(options, resolved, devices, world);
   if (world.rank() != 0) return;
   print_out("{}\n", as_json ? to_text(to_json(report)) : to_string(report));
 }
@@ -79,12 +101,13 @@ void eval(EvalOptions options, const DeviceOptions& devices, bool as_json, Commu
 void add_eval_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<EvalOptions>();
   const auto devices = std::make_shared<DeviceOptions>();
+  const auto checkpoint = std::make_shared<CheckpointChoice>();
   const auto as_json = std::make_shared<bool>(false);
   CLI::App* command = app.add_subcommand(
       "eval",
       "Evaluate a trained model: loss, perplexity, accuracies, multiple-choice questions, "
       "log-likelihoods");
-  add_model_argument(*command, options->checkpoint, options->ema);
+  add_model_argument(*command, *checkpoint);
   add_data_options(*command, *options);
   add_question_options(*command, *options);
   command
@@ -103,9 +126,9 @@ void add_eval_command(CLI::App& app, int& exit_code) {
           "Also write the evaluated tokens and targets for another program; needs one rank")
       ->type_name("FILE.safetensors");
   add_device_options(*command, *devices);
-  command->callback([command, options, devices, as_json, &exit_code] {
+  command->callback([command, options, devices, checkpoint, as_json, &exit_code] {
     exit_code = run_on_ranks(command_line_of(*command), [&](Communicator& world) {
-      eval(*options, *devices, *as_json, world);
+      eval(*options, *checkpoint, *devices, *as_json, world);
     });
   });
 }

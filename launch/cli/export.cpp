@@ -7,6 +7,7 @@
 #include <string>
 
 #include "launch/cli/commands.h"
+#include "launch/cli/support/checkpoint_choice.h"
 #include "launch/cli/support/command_line.h"
 #include "launch/cli/support/process.h"
 #include "launch/huggingface/export/export_model.h"
@@ -17,21 +18,20 @@ namespace tessera {
 namespace {
 
 struct ExportArguments {
-  std::string checkpoint;
+  CheckpointChoice checkpoint;
   std::string to;
   std::string max_shard_size = "5GB";
   std::string precision = "fp32";
   bool overwrite = false;
   bool adapter = false;
   std::optional<std::string> base;
-  bool ema = false;
 };
 
 void export_and_print(const ExportArguments& arguments) {
-  const ExportReport report =
-      export_model({arguments.checkpoint, arguments.to, parse_byte_size(arguments.max_shard_size),
-                    arguments.precision == "bf16" ? DType::bf16 : DType::f32, arguments.overwrite,
-                    arguments.adapter, arguments.base, arguments.ema});
+  const ExportReport report = export_model(
+      {resolve(arguments.checkpoint), arguments.to, parse_byte_size(arguments.max_shard_size),
+       arguments.precision == "bf16" ? DType::bf16 : DType::f32, arguments.overwrite,
+       arguments.adapter, arguments.base, arguments.checkpoint.ema});
   print_out("wrote {} from {}: {}, {} parameters in {}\n", arguments.to, report.checkpoint.string(),
             report.model_class, report.parameters, arguments.precision);
   print_out("files: {}\n", fmt::join(report.files, ", "));
@@ -44,7 +44,7 @@ void add_export_command(CLI::App& app) {
   const auto arguments = std::make_shared<ExportArguments>();
   CLI::App* command = app.add_subcommand(
       "export", "Export a checkpoint to a folder that Hugging Face transformers loads");
-  add_model_argument(*command, arguments->checkpoint, arguments->ema);
+  add_model_argument(*command, arguments->checkpoint);
   command->add_option("--to", arguments->to, "Folder to create")->required()->type_name("DIR");
   command
       ->add_option("--max-shard-size", arguments->max_shard_size,

@@ -12,7 +12,6 @@
 
 #include "core/error.h"
 #include "launch/checkpoint/checkpoint.h"
-#include "launch/checkpoint/find.h"
 #include "launch/checkpoint/model_json.h"
 #include "launch/cli/commands.h"
 #include "launch/cli/support/command_line.h"
@@ -33,8 +32,7 @@ namespace tessera {
 namespace {
 
 struct GenerateOptions : TextOptions {
-  std::string checkpoint;
-  bool ema = false;  ///< whether to use the averaged weights
+  CheckpointChoice checkpoint;
   std::string prompt;
   bool ids = false;                   ///< whether the prompt is ids
   std::optional<ChatFormat> chat;     ///< prompts are messages, and the model replies
@@ -42,6 +40,7 @@ struct GenerateOptions : TextOptions {
   std::optional<int64_t> beams;
   double length_penalty = 1.0;
   bool truncate = false;
+  int64_t num_samples = 1;
   bool stream = false, no_stream = false;
   FileOptions file;  ///< instead of a prompt
   DeviceOptions devices;
@@ -86,7 +85,7 @@ ContinuationOptions continuations(const GenerateOptions& options, const LoadedMo
 /// Whether a text is printed while it is generated: if the options say so, by default on a
 /// terminal.
 bool streams(const GenerateOptions& options, const TextPrinter& printer) {
-  if (options.num_beams() > 1) return false;
+  if (options.num_beams() > 1 || options.num_samples > 1) return false;
   return options.stream || (printer.is_watched() && !options.no_stream);
 }
 
@@ -122,6 +121,7 @@ void generate_for_file(const GenerateOptions& options, const LoadedModel& loaded
   const ModelConfig& config = loaded.model->config();
   FilePredictionOptions how;
   how.truncate = options.truncate;
+  how.samples = options.num_samples;
   predict_for_file(
       loaded, options.file, how,
       [&](const FilePredictionOptions& file) {
@@ -148,6 +148,21 @@ class NewIds {
   size_t count_ = 0;
 };
 
+/// Calls print(first, count) for the samples of a prompt that the model computes together.
+template <typename Print>
+void for_each_batch(const GenerateOptions& options, const LoadedModel& loaded, Print&& print) {
+  const int64_t rows = loaded.model->rows();
+  for (int64_t first = 0; first < options.num_samples; first += rows) {
+    print(first, std::min(rows, options.num_samples - first));
+  }
+}
+
+/// A line above each of several samples.
+std::string heading(const GenerateOptions& options, int64_t number) {
+  if (options.num_samples == 1) return "";
+  return fmt::format("sample {} of {}\n", number + 1, options.num_samples);
+}
+
 /// Prints the target of an encoder-decoder for a source: both texts, or both ids.
 void print_target(const GenerateOptions& options, const LoadedModel& loaded,
                   const std::string& source, Communicator& world) {
@@ -159,15 +174,22 @@ void print_target(const GenerateOptions& options, const LoadedModel& loaded,
   TextPrinter printer(world);
   NewIds ids;
   OnToken on_token;
-  if (streams(options, printer)) {
+  const bool streaming = streams(options, printer);
+  if (streaming) {
     on_token = [&](SampledText& text) {
       printer.add(options.ids ? ids.take(text.new_tokens()) : text.text().take());
     };
   }
   const TargetOptions how = target_options(options, tokenizer);
-  const Target target =
-      generate_targets(*loaded.model, tokenizer, {&sample, 1}, how, 0, on_token)[0];
-  printer.add((options.ids ? ids.take(target.tokens) : target.text) + "\n");
+  for_each_batch(options, loaded, [&](int64_t first, int64_t count) {
+    const std::vector<Sample> sources(static_cast<size_t>(count), sample);
+    for (const Target& target :
+         generate_targets(*loaded.model, tokenizer, sources, how, first, on_token)) {
+      printer.add(heading(options, first++));
+      if (!streaming) ids = {};
+      printer.add((options.ids ? ids.take(target.tokens) : target.text) + "\n");
+    }
+  });
 }
 
 /// Prints a prompt and its continuation, as text or as ids, or the reply to a message.
@@ -180,21 +202,32 @@ void print_continuation(const GenerateOptions& options, const LoadedModel& loade
     note_spelled_token(tokenizer, prompt, tokens);
   }
   if (options.truncate) truncate_prompt(loaded.model->config(), how.ends.max_tokens, tokens);
-  SampledText text(how.sampling, tokenizer, how.ends, tokens, 0, how.start());
   NewIds ids;
   TextPrinter printer(world);
   const bool streaming = streams(options, printer);
-  const std::string shown = options.ids ? ids.take(text.tokens()) : options.chat ? "" : prompt;
-  OnToken on_token;
-  if (streaming) {
-    printer.add(shown);
-    on_token = [&](SampledText&) {
-      printer.add(options.ids ? ids.take(text.tokens()) : text.text().take());
-    };
-  }
-  continue_texts(*loaded.model, {&text, 1}, on_token);
-  if (!streaming) printer.add(shown);
-  printer.add((options.ids ? ids.take(text.tokens()) : text.text().finish()) + "\n");
+  const auto shown = [&](const SampledText& text) {
+    return options.ids ? ids.take(text.tokens()) : options.chat ? "" : prompt;
+  };
+  for_each_batch(options, loaded, [&](int64_t first, int64_t count) {
+    std::vector<SampledText> texts;
+    for (int64_t number = first; number < first + count; ++number) {
+      texts.emplace_back(how.sampling, tokenizer, how.ends, tokens, number, how.start());
+    }
+    OnToken on_token;
+    if (streaming) {
+      printer.add(shown(texts[0]));
+      on_token = [&](SampledText& text) {
+        printer.add(options.ids ? ids.take(text.tokens()) : text.text().take());
+      };
+    }
+    continue_texts(*loaded.model, texts, on_token);
+    for (SampledText& text : texts) {
+      printer.add(heading(options, first++));
+      if (!streaming) ids = {};
+      if (!streaming) printer.add(shown(text));
+      printer.add((options.ids ? ids.take(text.tokens()) : text.text().finish()) + "\n");
+    }
+  });
 }
 
 /// Throws if options contradict each other or the model would ignore one.
@@ -225,16 +258,24 @@ void check_options(const GenerateOptions& options, const ModelConfig& model,
                       options.sampling.top_p == defaults.top_p),
           "--top-k and --top-p are for sampling, but here the likeliest text is searched: leave "
           "them out, or choose a --temperature above 0");
+  require(samples || options.num_samples == 1,
+          "--num-samples is {}, but here the likeliest text is searched, so all would be the same: "
+          "leave it out, or choose a --temperature above 0",
+          options.num_samples);
+  require(!options.stream || options.num_samples == 1,
+          "--stream shows one text while it is generated, but --num-samples is {}: leave one of "
+          "them out",
+          options.num_samples);
   require(!is_encoder_decoder || options.max_tokens != 0,
           "--max-tokens is 0, but an encoder-decoder writes at least one token: choose 1 or more");
   if (is_encoder_decoder) return;
   require(!options.beams,
           "--beams is for encoder-decoders, but this model continues a text: leave it out");
-  require_objective(model, Objective::causal_lm, options.checkpoint);
+  require_objective(model, Objective::causal_lm, options.checkpoint.run);
 }
 
 void generate(const GenerateOptions& options, Communicator& world) {
-  const auto path = resolve_checkpoint(options.checkpoint, world);
+  const auto path = resolve(options.checkpoint, world);
   bool is_encoder_decoder = false;
   all_or_none(world, [&] {
     const ModelConfig model = model_from_json(Checkpoint::open(path).manifest().model);
@@ -242,8 +283,11 @@ void generate(const GenerateOptions& options, Communicator& world) {
     check_options(options, model, is_encoder_decoder);
   });
   const std::string prompt = options.file.given() ? "" : read_prompt(options, world);
-  const LoadedModel loaded = load_model(path.string(), options.ema, options.devices, world,
-                                        options.file.rows(), options.file.tensor_ranks());
+  const LoadedModel loaded =
+      load_model({path.string(), false, {}, options.checkpoint.ema}, options.devices, world,
+                 options.file.given() ? options.file.rows()
+                                      : std::min(options.num_samples, options.file.micro_batch),
+                 options.file.tensor_ranks());
   if (options.file.given()) return generate_for_file(options, loaded, is_encoder_decoder, world);
   // All ranks see the same text and logits, so none fails alone.
   all_alike(world, [&] {
@@ -259,7 +303,7 @@ void add_generate_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "generate",
       "Continue a text with a trained model, or write a target text with an encoder-decoder");
-  add_model_argument(*command, options->checkpoint, options->ema);
+  add_model_argument(*command, options->checkpoint);
   command
       ->add_option(
           "--prompt", options->prompt,
@@ -279,6 +323,11 @@ void add_generate_command(CLI::App& app, int& exit_code) {
       ->type_name("TEXT")
       ->needs(chat);
   CLI::Option* const temperature = add_text_options(*command, *options);
+  command
+      ->add_option("--num-samples", options->num_samples,
+                   "Number of texts for each prompt; with --input, as many lines for each")
+      ->check(whole_number_from(1))
+      ->capture_default_str();
   command
       ->add_option("--beams", options->beams,
                    "With an encoder-decoder: search with this many beams instead of sampling")

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "launch/cli/commands.h"
+#include "launch/cli/support/checkpoint_choice.h"
 #include "launch/cli/support/command_line.h"
 #include "launch/cli/support/process.h"
 #include "launch/support/text/print.h"
@@ -15,6 +16,7 @@ namespace tessera {
 
 void add_inspect_command(CLI::App& app) {
   const auto options = std::make_shared<InspectOptions>();
+  const auto choice = std::make_shared<CheckpointChoice>();
   CLI::App* command = app.add_subcommand(
       "inspect", "Describe a checkpoint, run, dataset, tokenizer or safetensors file");
   command
@@ -46,8 +48,13 @@ void add_inspect_command(CLI::App& app) {
       ->check(whole_number_from(0));
   command->add_option("--text", options->text, "For a tokenizer: show the tokens of a text")
       ->type_name("TEXT");
-  command->callback([command, options] {
-    run_on_first_rank(command_line_of(*command), [&] { print_text(inspect(*options)); });
+  add_step_options(*command, *choice);
+  command->callback([command, options, choice] {
+    run_on_first_rank(command_line_of(*command), [&] {
+      choice->run = options->path;
+      if (choice->best || choice->step) options->path = resolve(*choice).string();
+      print_text(inspect(*options));
+    });
   });
 }
 

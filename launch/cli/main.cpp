@@ -1,13 +1,17 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "core/version.h"
 #include "launch/cli/commands.h"
 #include "launch/cli/support/command_line.h"
 #include "launch/cli/support/process.h"
+#include "launch/cli/support/usage_error.h"
 #include "launch/support/text/print.h"
 
 namespace {
@@ -29,8 +33,8 @@ int end_with(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 /// Runs the command that the arguments name.
-void run(CLI::App& app, int argc, char** argv, int& exit_code) {
-  if (argc == 1) {
+void run(CLI::App& app, const std::vector<std::string>& arguments, int& exit_code) {
+  if (arguments.empty() || arguments == std::vector<std::string>{"help"}) {
     tessera::run_on_first_rank({{"the command", "none"}}, [&] {
       tessera::print_out(
           "Usage: tessera COMMAND ...\n\n{}\ntessera COMMAND --help describes a command\n",
@@ -39,8 +43,7 @@ void run(CLI::App& app, int argc, char** argv, int& exit_code) {
     return;
   }
   try {
-    tessera::name_number_of_ranks(argc, argv);
-    app.parse(argc, argv);
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::ParseError& error) {
     exit_code = end_with(app, error);
   }
@@ -55,38 +58,20 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version",
                        fmt::format("{} ({})", tessera::kVersion, tessera::program_variant()));
   app.require_subcommand(1);
-  app.failure_message(tessera::usage_error);
+  tessera::name_number_of_ranks(argc, argv);
+  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  if (arguments.size() > 1 && arguments.front() == "help") {  // tessera help train
+    arguments.erase(arguments.begin());
+    arguments.emplace_back("--help");
+  }
+  app.failure_message([&arguments](const CLI::App* failed, const CLI::Error& error) {
+    return tessera::usage_error(*failed, error, arguments);
+  });
 
   int exit_code = EXIT_SUCCESS;
-  tessera::add_train_command(app, exit_code);
-  tessera::add_eval_command(app, exit_code);
-  tessera::add_generate_command(app, exit_code);
-  tessera::add_chat_command(app, exit_code);
-  tessera::add_attention_command(app, exit_code);
-  tessera::add_fill_mask_command(app, exit_code);
-  tessera::add_embed_command(app, exit_code);
-  tessera::add_classify_command(app, exit_code);
-  tessera::add_prepare_command(app);
-  tessera::add_tokenizer_command(app);
-  tessera::add_export_command(app);
-  tessera::add_import_command(app);
-  tessera::add_inspect_command(app);
-  tessera::add_verify_command(app);
-  tessera::add_status_command(app);
-  tessera::add_report_command(app);
-  tessera::add_runs_command(app);
-  tessera::add_replay_command(app, exit_code);
-  tessera::add_run_command(app, exit_code);
-  tessera::add_supervise_command(app, exit_code);
-  tessera::add_config_command(app);
-  tessera::add_plan_command(app, exit_code);
-  tessera::add_design_command(app, exit_code);
-  tessera::add_prove_command(app, exit_code);
-  tessera::add_mask_command(app);
-  tessera::add_completion_command(app);
-  tessera::add_man_command(app);
+  tessera::add_commands(app, exit_code);
   try {
-    run(app, argc, argv, exit_code);
+    run(app, arguments, exit_code);
   } catch (const tessera::PrintedError& error) {
     return static_cast<int>(error.exit_code());
   } catch (const std::exception& error) {

@@ -240,7 +240,7 @@ void add_machine_options(CLI::App& command, PlanOptions& options) {
     command.add_option(name, text, meaning)->type_name(unit);
   };
   add("--flops", options.flops, "FLOP/S",
-      "FLOP/s that a rank reaches in large matrix products, as in 400T (default: 65% of --gpu's "
+      "FLOP/s that a rank reaches in large matrix products, as in 400T (default: 57% of --gpu's "
       "peak)");
   add("--memory-bandwidth", options.memory_bandwidth, "GB/S",
       "Memory bandwidth that a rank reaches (default: 80% of --gpu's)");

@@ -14,10 +14,6 @@
 
 namespace tessera {
 
-/// The text printed for a command-line error: what was wrong, the nearest command or option for an
-/// unknown name, the usage, and which help to read. For CLI::App::failure_message.
-std::string usage_error(const CLI::App* app, const CLI::Error& error);
-
 /// The commands of `app`, a line each: the name and what it does.
 std::string command_list(const CLI::App& app);
 
@@ -25,11 +21,6 @@ std::string command_list(const CLI::App& app);
 /// same on all ranks of a world.
 std::vector<NamedValue> command_line_of(const CLI::App& command,
                                         const std::vector<std::string>& except = {});
-
-/// Adds the required argument RUN, the folder of a run or of one of its checkpoints, whose model
-/// the command uses, and --ema for its averaged weights. Both must live until the command line has
-/// been parsed.
-void add_model_argument(CLI::App& command, std::string& run, bool& ema);
 
 /// Adds the option --ids, which excludes the option `text` and sets the same `value`: a string, or
 /// a list of them. `value` must live until the command line has been parsed.

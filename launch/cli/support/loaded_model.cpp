@@ -1,10 +1,12 @@
 #include "launch/cli/support/loaded_model.h"
 
+#include <fmt/format.h>
+
 #include "core/checked.h"
 #include "core/error.h"
 #include "launch/checkpoint/checkpoint_chat.h"
 #include "launch/checkpoint/checkpoint_tokenizer.h"
-#include "launch/checkpoint/find.h"
+#include "launch/cli/support/process.h"
 #include "launch/tokenizers/id_tokenizer.h"
 #include "parallel/communicators/exchange.h"
 #include "parallel/host/host_threads.h"
@@ -20,30 +22,45 @@ void require_tokenizer(const Tokenizer& tokenizer, std::string_view option,
       option, path.string());
 }
 
-LoadedModel load_model(const std::string& checkpoint, bool ema, const DeviceOptions& devices,
+LoadedModel load_model(const CheckpointChoice& checkpoint, const DeviceOptions& devices,
                        Communicator& world, int64_t rows, std::optional<int64_t> tensor) {
+  const std::filesystem::path path = resolve(checkpoint, world);
+  const std::string name =
+      fmt::format("{} {} {} {} {} {}", path.string(), checkpoint.ema, rows, tensor.value_or(0),
+                  static_cast<int>(devices.device), static_cast<int>(devices.backend));
+  ServedWorld* const served = ServedWorld::current();
+  if (served != nullptr && served->kept_name == name) {
+    return *static_cast<const LoadedModel*>(served->kept.get());
+  }
+  if (served != nullptr) served->kept_name = "";
+  if (served != nullptr) served->kept = nullptr;  // before the next one needs its memory
   LoadedModel loaded;
+  loaded.path = path;
   all_or_none(world, [&] {
     const int64_t ranks = tensor.value_or(1);
     require(world.size() % ranks == 0,
             "--tensor is {}, but {} ranks were started: choose a divisor of their number", ranks,
             world.size());
   });
-  loaded.path = resolve_checkpoint(checkpoint, world);
   apply_host_threads(world);
-  loaded.devices = devices.open(world);
+  loaded.devices = std::make_shared<const OpenedDevices>(devices.open(world));
   if (tensor) {
-    loaded.groups.emplace(make_parallel_groups(*loaded.devices.world, narrow<int>(*tensor)));
+    loaded.groups = std::make_shared<const ParallelGroups>(
+        make_parallel_groups(*loaded.devices->world, narrow<int>(*tensor)));
   }
-  Communicator& tp = loaded.groups ? *loaded.groups->tp : *loaded.devices.world;
+  Communicator& tp = loaded.groups ? *loaded.groups->tp : *loaded.devices->world;
   all_or_none(world, [&] {
     Checkpoint opened = Checkpoint::open(loaded.path);
-    if (ema) opened.use_average();
+    if (checkpoint.ema) opened.use_average();
     loaded.extra = opened.manifest().extra;
     loaded.chat = checkpoint_chat(opened);
     loaded.tokenizer = tokenizer_of(opened);
-    loaded.model = std::make_unique<TextModel>(opened, tp, loaded.devices.device, rows);
+    loaded.model = std::make_shared<TextModel>(opened, tp, loaded.devices->device, rows);
   });
+  if (served != nullptr) {
+    served->kept = std::make_shared<const LoadedModel>(loaded);
+    served->kept_name = name;
+  }
   return loaded;
 }
 

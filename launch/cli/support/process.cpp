@@ -67,6 +67,8 @@ int run_under_mpi(const CommandLine& command_line, const Body& body) {
   }
 }
 
+ServedWorld* served_world = nullptr;
+
 }  // namespace
 
 void prepare_process() {
@@ -76,6 +78,23 @@ void prepare_process() {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   explain_bus_errors("error: ");
+}
+
+ServedWorld::ServedWorld(Communicator& world) : world_(world) { served_world = this; }
+ServedWorld::~ServedWorld() { served_world = nullptr; }
+ServedWorld* ServedWorld::current() { return served_world; }
+
+int ServedWorld::run(const Body& body) {
+  try {
+    return static_cast<int>(body(world_));
+  } catch (const SharedError& error) {
+    error_ = error.what();
+    return static_cast<int>(error.exit_code());
+  } catch (const std::exception& error) {
+    if (world_.size() > 1) throw;
+    error_ = message_of(error);
+    return static_cast<int>(exit_code_of(error));
+  }
 }
 
 void limit_openmp_spinning(char** argv) {
@@ -97,6 +116,7 @@ int run_on_ranks(const CommandLine& command_line,
 }
 
 int run_to_exit_code(const CommandLine& command_line, const Body& body) {
+  if (served_world != nullptr) return served_world->run(body);
   try {
     return launched_by_mpi() ? run_under_mpi(command_line, body) : run_alone(body);
   } catch (const std::exception& error) {

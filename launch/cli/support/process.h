@@ -1,6 +1,9 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "core/exit_code.h"
@@ -34,6 +37,33 @@ int run_on_ranks(const CommandLine& command_line,
 /// The same for a body that returns the exit code, which must be the same on all ranks.
 int run_to_exit_code(const CommandLine& command_line,
                      const std::function<ExitCode(Communicator& world)>& body);
+
+/// While one exists, commands of this process run in its world, whose ranks all run the same ones:
+/// run_to_exit_code() and run_on_ranks() start no other, and keep an error that all ranks share
+/// instead of printing it. Any other error of several ranks is thrown. Not for run_on_first_rank().
+class ServedWorld {
+ public:
+  explicit ServedWorld(Communicator& world);
+  ~ServedWorld();
+  ServedWorld(const ServedWorld&) = delete;
+  ServedWorld& operator=(const ServedWorld&) = delete;
+
+  /// Null if there is none.
+  static ServedWorld* current();
+
+  int run(const std::function<ExitCode(Communicator& world)>& body);
+
+  /// The message of the last command's error; "" if it had none.
+  std::string take_error() { return std::exchange(error_, ""); }
+
+  /// What the last command loaded, and a name of it: one of the same name may use it.
+  std::string kept_name;
+  std::shared_ptr<const void> kept;
+
+ private:
+  Communicator& world_;
+  std::string error_;
+};
 
 /// An error that was already printed; the program only has to end with an exit code.
 class PrintedError : public CodedError {

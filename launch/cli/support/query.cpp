@@ -11,8 +11,8 @@ namespace tessera {
 namespace {
 
 void ask(const QueryCommand& command, const Query& query, Communicator& world) {
-  const LoadedModel loaded = load_model(query.checkpoint, query.ema, query.devices, world,
-                                        query.file.rows(), query.file.tensor_ranks());
+  const LoadedModel loaded = load_model(query.checkpoint, query.devices, world, query.file.rows(),
+                                        query.file.tensor_ranks());
   if (!query.file.given()) {
     // All ranks see the same text, so none fails alone.
     return all_alike(world, [&] { command.answer(query, loaded, world.rank() == 0); });
@@ -32,7 +32,7 @@ void ask(const QueryCommand& command, const Query& query, Communicator& world) {
 void add_query_command(CLI::App& app, int& exit_code, const QueryCommand& description) {
   const auto query = std::make_shared<Query>();
   CLI::App* command = app.add_subcommand(description.name, description.description);
-  add_model_argument(*command, query->checkpoint, query->ema);
+  add_model_argument(*command, query->checkpoint);
   command->add_option("--text", query->text, description.text)->type_name("TEXT");
   add_ids_option(*command, query->text, "--text");
   add_file_options(*command, query->file, "--text");

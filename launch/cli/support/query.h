@@ -15,8 +15,7 @@ namespace tessera {
 
 /// What a command asks of a trained encoder: about one text, or all of a file.
 struct Query {
-  std::string checkpoint;
-  bool ema = false;  ///< whether to use the averaged weights
+  CheckpointChoice checkpoint;
   std::string text;
   std::optional<std::string> text_pair = {};
   std::string image;  ///< of a model of images, instead of a text

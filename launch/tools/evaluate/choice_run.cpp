@@ -37,13 +37,13 @@ std::string lines_of(const ChoiceDataset& dataset, std::span<const double> log_l
 }  // namespace
 
 EvalReport answer_questions(const EvalOptions& options, const ParallelGroups& groups,
-                            const std::filesystem::path& checkpoint, Device device) {
+                            const std::filesystem::path& checkpoint, TextModel& model) {
   std::vector<std::shared_ptr<const ChoiceDataset>> files;
-  const auto open = [&](const Checkpoint&, const Tokenizer& tokenizer, const ModelConfig& model) {
-    files = open_choices(options.multiple_choice, tokenizer, model);
+  const auto open = [&](const Checkpoint&, const Tokenizer& tokenizer, const ModelConfig& config) {
+    files = open_choices(options.multiple_choice, tokenizer, config);
     return ContinuationRun::Files(files.begin(), files.end());
   };
-  ContinuationRun run(options, groups, checkpoint, device, open);
+  ContinuationRun run(options, groups, checkpoint, model, open);
   std::vector<ChoiceScores> found;
   EvalReport report = run.run([&](size_t i, const ContinuationScores& scores) {
     found.push_back(score_choices(*files[i], scores.log_likelihoods));

@@ -2,13 +2,13 @@
 
 #include <filesystem>
 
-#include "core/device.h"
 #include "launch/tools/evaluate/eval_run.h"
+#include "launch/tools/predict/text_model.h"
 #include "parallel/process_grid.h"
 
 namespace tessera {
 
-/// Answers the questions of options.multiple_choice with the model at `checkpoint`, in fp32, and
+/// Answers the questions of options.multiple_choice with the model of `checkpoint`, in fp32, and
 /// writes options.log_samples: a line per question, in the order of the files.
 ///
 ///     {"name": "hellaswag", "line": 1, "answer": 3, "acc": 1, "acc_norm": 0,
@@ -16,6 +16,6 @@ namespace tessera {
 ///
 /// Throws on all ranks or none. Collective.
 EvalReport answer_questions(const EvalOptions& options, const ParallelGroups& groups,
-                            const std::filesystem::path& checkpoint, Device device);
+                            const std::filesystem::path& checkpoint, TextModel& model);
 
 }  // namespace tessera

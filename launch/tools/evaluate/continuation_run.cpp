@@ -2,23 +2,23 @@
 
 #include <fmt/format.h>
 
-#include "launch/checkpoint/attention_mask_file.h"
 #include "launch/checkpoint/checkpoint_tokenizer.h"
 #include "launch/support/files/folders.h"
 #include "launch/support/files/replace.h"
 #include "launch/support/same_on_ranks.h"
 #include "launch/tools/evaluate/eval_progress.h"
+#include "launch/train/dry_run.h"
 #include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
 
 namespace tessera {
 
 ContinuationRun::ContinuationRun(const EvalOptions& options, const ParallelGroups& groups,
-                                 const std::filesystem::path& checkpoint, Device device,
+                                 const std::filesystem::path& checkpoint, TextModel& model,
                                  const OpenFiles& open_files)
-    : options_(options), groups_(groups) {
+    : options_(options), groups_(groups), model_(model) {
   report_.checkpoint = checkpoint;
-  all_or_none(groups.world, [&] { open(device, open_files); });
+  all_or_none(groups.world, [&] { open(open_files); });
   std::vector<NamedValue> identity;
   for (const auto& file : files_) {
     identity.push_back({fmt::format("the content of {}", file->path()), file->identity()});
@@ -31,8 +31,8 @@ EvalReport ContinuationRun::run(
   int64_t rounds = 0;
   for (const TokenBatches& batches : batches_) rounds += batches.num_eval_batches();
   EvalProgress progress(groups_.world.rank() == 0, rounds);
-  const EvaluationPass pass = {config_, model_->model(), model_->arena(),
-                               groups_, *prefetched_,    model_->device_batch()};
+  const EvaluationPass pass = {config_, model_.model(), *arena_,
+                               groups_, *prefetched_,   *device_batch_};
   for (size_t i = 0; i < files_.size(); ++i) {
     const ContinuationScores scores =
         score_continuations(pass, batches_[i], *files_[i], [&] { progress.add_batch(); });
@@ -51,18 +51,19 @@ EvalReport ContinuationRun::run(
   return report_;
 }
 
-void ContinuationRun::open(Device device, const OpenFiles& open_files) {
-  Checkpoint checkpoint = Checkpoint::open(report_.checkpoint);
-  if (options_.ema) checkpoint.use_average();
+void ContinuationRun::open(const OpenFiles& open_files) {
+  const Checkpoint checkpoint = Checkpoint::open(report_.checkpoint);
   report_.ema = options_.ema;
   report_.step = checkpoint.manifest().step;
-  config_ = model_of(checkpoint);
+  config_ = model_.config();
   files_ = open_files(checkpoint, *tokenizer_of(checkpoint), config_);
   const BatchShape shape = batch_shape(options_.micro_batch, traits_of(config_));
   for (const auto& file : files_) {
     batches_.push_back(continuation_batches(file, config_, shape.sequences, *groups_.dp));
   }
-  model_ = std::make_unique<EvalModel>(checkpoint, config_, shape, *groups_.tp, device);
+  const Device device = model_.device();
+  arena_.emplace(device, plan_evaluation_arena(config_, DType::f32, shape.sequences, *groups_.tp));
+  device_batch_.emplace(shape, device);
   prefetched_ = std::make_unique<PrefetchedEvaluation>(batches_.front(), shape, device);
   if (!options_.log_samples || groups_.world.rank() != 0) return;
   create_folder_of(*options_.log_samples);

@@ -21,11 +21,9 @@
 #include "launch/data/training_data.h"
 #include "launch/devices/open_devices.h"
 #include "launch/support/files/folders.h"
-#include "launch/tools/evaluate/choice_run.h"
 #include "launch/tools/evaluate/eval_dump.h"
 #include "launch/tools/evaluate/eval_model.h"
 #include "launch/tools/evaluate/eval_progress.h"
-#include "launch/tools/evaluate/likelihood_run.h"
 #include "launch/tools/predict/text_model.h"
 #include "launch/train/evaluation_pass.h"
 #include "models/architecture.h"
@@ -167,7 +165,8 @@ class EvalRun {
   std::unique_ptr<PrefetchedEvaluation> prefetched_;
 };
 
-/// Throws if options of data, of questions and of texts to score are given together.
+}  // namespace
+
 void check_files(const EvalOptions& options) {
   const bool asks = !options.multiple_choice.empty(), scores = options.log_likelihoods.has_value();
   require(!options.log_samples || asks || scores,
@@ -188,8 +187,6 @@ void check_files(const EvalOptions& options) {
           asks ? "--multiple-choice answers questions" : "--log-likelihoods scores texts");
 }
 
-}  // namespace
-
 EvalReport run_eval(const EvalOptions& options, Communicator& world) {
   const fs::path path = resolve_checkpoint(options.checkpoint, world);
   apply_host_threads(world);
@@ -203,17 +200,10 @@ EvalReport run_eval(const EvalOptions& options, Communicator& world) {
     require(!options.data || options.part == DataPart::eval,
             "--part selects a part of the configuration's data, but all of --data is evaluated: "
             "leave one of them out");
-    check_files(options);
   });
-  const MemoryUse use(
-      "",
-      "choose a smaller --micro-batch, or a larger --tensor to split the model over more ranks");
+  const MemoryUse use("", kEvalMemoryAdvice);
   const OpenedDevices devices = open_devices({options.device, options.backend}, world);
   const ParallelGroups groups = make_parallel_groups(*devices.world, narrow<int>(options.tensor));
-  if (!options.multiple_choice.empty()) {
-    return answer_questions(options, groups, path, devices.device);
-  }
-  if (options.log_likelihoods) return score_texts(options, groups, path, devices.device);
   return EvalRun(options, groups, path, devices.device).run();
 }
 

@@ -61,9 +61,15 @@ struct EvalReport {
   std::vector<std::string> notes;        ///< sentences about the data for the user
 };
 
+inline constexpr const char* kEvalMemoryAdvice =
+    "choose a smaller --micro-batch, or a larger --tensor to split the model over more ranks";
+
+/// Throws if options of data, of questions (answer_questions()) and of texts to score
+/// (score_texts()) are given together.
+void check_files(const EvalOptions& options);
+
 /// Evaluates a checkpoint's weights in fp32, with samples in their natural order and as in epoch 0,
-/// so that every evaluation sees the same on any layout; or answers multiple-choice questions, or
-/// scores texts.
+/// so that every evaluation sees the same on any layout.
 /// Throws on all ranks or none. Collective.
 EvalReport run_eval(const EvalOptions& options, Communicator& world);
 

@@ -33,19 +33,19 @@ std::string score_lines(const LikelihoodDataset& dataset, const ContinuationScor
 }  // namespace
 
 EvalReport score_texts(const EvalOptions& options, const ParallelGroups& groups,
-                       const std::filesystem::path& checkpoint, Device device) {
+                       const std::filesystem::path& checkpoint, TextModel& model) {
   std::shared_ptr<const LikelihoodDataset> file;
   const auto open = [&](const Checkpoint& from, const Tokenizer& tokenizer,
-                        const ModelConfig& model) {
+                        const ModelConfig& config) {
     const auto chat = [&] {
       const ChatFormat choice = options.chat.value_or(ChatFormat::automatic);
       return ChatTemplate(chosen_chat_form(choice, checkpoint_chat(from), tokenizer), tokenizer);
     };
-    file =
-        std::make_shared<const LikelihoodDataset>(*options.log_likelihoods, tokenizer, model, chat);
+    file = std::make_shared<const LikelihoodDataset>(*options.log_likelihoods, tokenizer, config,
+                                                     chat);
     return ContinuationRun::Files{file};
   };
-  ContinuationRun run(options, groups, checkpoint, device, open);
+  ContinuationRun run(options, groups, checkpoint, model, open);
   EvalReport report = run.run([&](size_t /*file*/, const ContinuationScores& scores) {
     return score_lines(*file, scores);
   });

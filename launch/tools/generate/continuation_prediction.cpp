@@ -34,6 +34,7 @@ std::unique_ptr<const FilePrediction> continuation_prediction(const ModelConfig&
   auto prediction =
       std::make_unique<FilePrediction>(FilePrediction{file.format, {"generated_text"}});
   prediction->input_columns = {};
+  const auto samples = static_cast<size_t>(file.samples);
   const auto prompts = std::make_shared<std::vector<std::vector<int32_t>>>();
   const auto add = [&](const PromptLine& line) {
     const std::string where = fmt::format("{}:{}", file.input, line.number);
@@ -44,6 +45,8 @@ std::unique_ptr<const FilePrediction> continuation_prediction(const ModelConfig&
     } else {
       require_fits(config, prompts->back(), where, kTruncateAdvice);
     }
+    prediction->inputs.resize(prediction->inputs.size() - 1 + samples, prediction->inputs.back());
+    prompts->resize(prompts->size() - 1 + samples, prompts->back());
   };
   for_each_prompt(file.input, add, {file.columns});
   require(!prompts->empty(), "{}: there is no prompt", file.input);

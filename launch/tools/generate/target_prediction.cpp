@@ -17,11 +17,14 @@ std::unique_ptr<const FilePrediction> target_prediction(const ModelConfig& confi
   auto prediction = std::make_unique<FilePrediction>(FilePrediction{file.format, {"target"}});
   prediction->input_columns = {};
   const auto sample_of = is_none(tokenizer) ? source_sample_of_ids : source_sample;
+  const auto copies = static_cast<size_t>(file.samples);
   const auto samples = std::make_shared<std::vector<Sample>>();
   const auto add = [&](std::string_view source, int64_t number) {
     prediction->inputs.push_back(Json::object());
     samples->push_back(sample_of(config, tokenizer, source, file.truncate,
                                  fmt::format("{}:{}", file.input, number)));
+    prediction->inputs.resize(prediction->inputs.size() - 1 + copies, prediction->inputs.back());
+    samples->resize(samples->size() - 1 + copies, samples->back());
   };
   if (file.input.ends_with(".txt")) {
     for_each_line_of_text(file.input, {file.columns}, add);

@@ -11,7 +11,7 @@ namespace tessera {
 namespace {
 
 // What kernels reached on an H200 (docs/gpu-results.md), as means over the ops of a step.
-constexpr ReachedSpeed kReached = {0.65, 0.25, 0.8};
+constexpr ReachedSpeed kReached = {0.57, 0.25, 0.8};
 constexpr double kReachedOfLink = 2.0 / 3.0;
 
 /// "recompute/blocks.3/attention" → "recompute/attention": the same for all blocks of a stack, as

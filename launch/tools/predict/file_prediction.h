@@ -33,6 +33,7 @@ struct FilePredictionOptions {
   bool truncate = false;
   bool vectors = false;  ///< predictions are vectors of numbers
   int64_t top = 1;       ///< candidates of each mask
+  int64_t samples = 1;   ///< texts generated for each prompt, in lines that follow one another
 };
 
 /// What a model predicts for a text, in the forms of the formats.

@@ -152,7 +152,9 @@ Found answer(const EvalOptions& options, const fs::path& path, int ranks, int te
   Found found;
   run_thread_ranks(ranks, [&](Communicator& world) {
     const ParallelGroups groups = make_parallel_groups(world, tensor);
-    const EvalReport report = answer_questions(options, groups, path, kCpu);
+    Checkpoint checkpoint = Checkpoint::open(path);
+    TextModel model(checkpoint, *groups.tp, kCpu, options.micro_batch);
+    const EvalReport report = answer_questions(options, groups, path, model);
     if (world.rank() == 0) found.report = report;
   });
   std::ifstream lines(*options.log_samples);
@@ -268,7 +270,10 @@ TEST_P(ChoiceRuns, ScoreContinuationsAndWholeTextsOnEveryLayout) {
     SCOPED_TRACE(fmt::format("{} ranks, {} tensor ranks, micro-batch {}", ranks, tensor, micro));
     options.micro_batch = micro;
     run_thread_ranks(ranks, [&, wide = tensor](Communicator& world) {
-      score_texts(options, make_parallel_groups(world, wide), path, kCpu);
+      const ParallelGroups groups = make_parallel_groups(world, wide);
+      Checkpoint checkpoint = Checkpoint::open(path);
+      TextModel model(checkpoint, *groups.tp, kCpu, options.micro_batch);
+      score_texts(options, groups, path, model);
     });
     std::ifstream scores(*options.log_samples);
     size_t i = 0;
