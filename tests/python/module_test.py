@@ -5,8 +5,10 @@ With "installed" instead of a program, tests the installed wheel. Exits with 77 
 """
 
 import io
+import json
 import os
 import pathlib
+import signal
 import sys
 import tempfile
 from contextlib import redirect_stderr, redirect_stdout
@@ -33,6 +35,44 @@ def error_of(call):
     except tessera.Error as error:
         return error
     raise AssertionError("it did not fail")
+
+
+def check_model(ranks, **how):
+    """A model that stays loaded, and what it says about errors."""
+    with tessera.Model("run", ranks=ranks, **how) as model:
+        texts = model.generate(["The", "Another"], max_tokens=5, temperature=0)
+        assert len(texts) == 2 and texts == model.generate(["The", "Another"], max_tokens=5, temperature=0)
+        process = model._process.pid
+        samples = model.generate(["The"], max_tokens=5, num_samples=3)
+        assert len(samples) == 1 and len(samples[0]) == 3, samples
+        assert model.generate([]) == []
+        # The sum of the parts is that of the whole, and a program of its own says the same.
+        pairs = [("The", " first"), ("The", " fir"), ("The fir", "st")]
+        whole, *parts = model.log_likelihoods(pairs)
+        assert abs(whole["log_likelihood"] - sum(part["log_likelihood"] for part in parts)) < 1e-3, (whole, parts)
+        assert [score["tokens"] for score in (whole, *parts)] == [6, 4, 2]
+        pathlib.Path("pair.jsonl").write_text(json.dumps({"context": "The", "continuation": " first"}) + "\n")
+        with redirect_stdout(io.StringIO()):
+            tessera.run("eval", "run", "--log-likelihoods", "pair.jsonl", "--log-samples", f"scores{ranks}.jsonl")
+        alone = json.loads(pathlib.Path(f"scores{ranks}.jsonl").read_text())
+        assert abs(whole["log_likelihood"] - alone["log_likelihood"]) < 1e-4, (whole, alone)
+        found = model.eval(data="data", max_samples=4)
+        assert found["samples"] == 4 and 0 < found["loss"] < 10, found
+        for wrong, code in [(lambda: model.generate(["The"], top_q=1), 64), (lambda: model.classify(["The"]), 1),
+                            (lambda: model.generate([" " * 100_000]), 1), (lambda: model.eval(data="missing"), 1)]:
+            error = error_of(wrong)
+            assert error.exit_code == code and str(error), (error, error.exit_code)
+        assert texts == model.generate(["The", "Another"], max_tokens=5, temperature=0)
+        assert model._process.pid == process
+        errors = io.StringIO()
+        with redirect_stderr(errors):
+            os.kill(process, signal.SIGKILL)
+            assert "has ended" in str(error_of(lambda: model.generate(["The"])))
+        assert "closed" in str(error_of(lambda: model.generate(["The"])))
+    with tessera.Model("missing", ranks=ranks, **how) as model:
+        assert "missing" in str(error_of(lambda: model.generate(["The"])))
+        process = model._process
+    assert process.poll() == 0
 
 
 def main():
@@ -87,6 +127,9 @@ def main():
     squares = moments["blocks.0.mlp.up.weight/exp_avg_sq"]
     assert squares.dtype == np.float32 and (squares > 0).any()
     assert (squares.view(np.uint32) & 0xffff == 0).all(), "bf16"
+
+    check_model(2, tensor=2, mpirun=mpirun)
+    check_model(1)
 
     errors = io.StringIO()
     with redirect_stderr(errors):

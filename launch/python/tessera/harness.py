@@ -13,31 +13,18 @@ The program computes everything: `tessera eval --log-likelihoods` and `tessera g
 imports lm_eval.
 """
 
-import contextlib
 import json
 import pathlib
-import sys
-import tempfile
 
 import lm_eval.models  # noqa: F401  Otherwise a registry that has a model looks for no others.
 from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
 
-from tessera.program import run
+from tessera.model import Model
 
 _CHAT = "\x02tessera chat\x03"  # begins contexts that are messages
 _TEMPLATES = ("auto", "chatml", "plain")
 _MAX_TOKENS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
-
-
-def _write_lines(path, objects):
-    with open(path, "w", encoding="utf-8") as file:
-        file.writelines(json.dumps(each) + "\n" for each in objects)
-
-
-def _read_lines(path):
-    with open(path, encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
 
 
 def _messages_or_text(context):
@@ -65,11 +52,9 @@ class TesseraLM(LM):
         if device not in (None, "cuda:0", "cpu", "cuda"):
             raise ValueError(f"device is {device}, but must be cpu or cuda, or left out: the program assigns GPUs to ranks")
         self._checkpoint, self._max_gen_toks = checkpoint, int(max_gen_toks)
-        self._ranks, self._mpirun = int(ranks), str(mpirun).split()
-        self._options = ["--micro-batch", batch_size, "--tensor", tensor]
         self._template = "auto"
-        if device in ("cpu", "cuda"):
-            self._options += ["--device", device]
+        self._model = Model(checkpoint, int(ranks), int(tensor), device=device if device in ("cpu", "cuda") else None,
+                            micro_batch=int(batch_size), mpirun=str(mpirun).split())
 
     @property
     def tokenizer_name(self):
@@ -92,26 +77,11 @@ class TesseraLM(LM):
         """
         return _CHAT + json.dumps([{"role": each["role"], "content": each["content"]} for each in chat_history])
 
-    def _run(self, command, *arguments):
-        # lm_eval prints its results on stdout.
-        with contextlib.redirect_stdout(sys.stderr):
-            run(command, self._checkpoint, *arguments, *self._options, ranks=self._ranks, mpirun=self._mpirun)
-
-    def _scores(self, lines):
-        """What the program says about each line of a file of texts to score."""
-        if not lines:
-            return []
-        with tempfile.TemporaryDirectory(prefix="tessera-") as folder:
-            texts, scores = pathlib.Path(folder) / "texts.jsonl", pathlib.Path(folder) / "scores.jsonl"
-            _write_lines(texts, lines)
-            self._run("eval", "--log-likelihoods", texts, "--log-samples", scores, "--chat", self._template)
-            return _read_lines(scores)
-
     def loglikelihood(self, requests):
         """[(log-likelihood, whether it is the greedy continuation)] of each (context, continuation)."""
         pairs = [request.args for request in requests]
-        scores = self._scores(
-            [{"context": _messages_or_text(context), "continuation": continuation} for context, continuation in pairs]
+        scores = self._model.log_likelihoods(
+            [(_messages_or_text(context), continuation) for context, continuation in pairs], chat=self._template
         )
         results = [(score["log_likelihood"], score["greedy"]) for score in scores]
         for pair, result in zip(pairs, results):
@@ -121,7 +91,7 @@ class TesseraLM(LM):
     def loglikelihood_rolling(self, requests):
         """[log-likelihood] of each whole text."""
         texts = [request.args for request in requests]
-        results = [score["log_likelihood"] for score in self._scores([{"text": text} for (text,) in texts])]
+        results = [score["log_likelihood"] for score in self._model.log_likelihoods([text for (text,) in texts])]
         for text, result in zip(texts, results):
             self.cache_hook.add_partial("loglikelihood_rolling", text, result)
         return results
@@ -133,40 +103,35 @@ class TesseraLM(LM):
         for i, request in enumerate(requests):
             options = self._generation(request.args[1])
             if request.args[0].startswith(_CHAT):
-                options += ["--chat", self._template]
-            groups.setdefault(tuple(map(str, options)), []).append(i)
+                options["chat"] = self._template
+            groups.setdefault(json.dumps(options), []).append(i)
         for options, members in groups.items():
-            with tempfile.TemporaryDirectory(prefix="tessera-") as folder:
-                prompts, texts = pathlib.Path(folder) / "prompts.jsonl", pathlib.Path(folder) / "texts.jsonl"
-                _write_lines(prompts, ({"prompt": _messages_or_text(requests[i].args[0])} for i in members))
-                self._run("generate", "--input", prompts, "--output", texts, "--truncate", *options)
-                for i, line in zip(members, _read_lines(texts)):
-                    results[i] = line["generated_text"]
-                    self.cache_hook.add_partial("generate_until", requests[i].args, results[i])
+            prompts = [_messages_or_text(requests[i].args[0]) for i in members]
+            for i, text in zip(members, self._model.generate(prompts, truncate=True, **json.loads(options))):
+                results[i] = text
+                self.cache_hook.add_partial("generate_until", requests[i].args, text)
         return results
 
     def _generation(self, kwargs):
         """The options of `tessera generate` for the keyword arguments of a task."""
         left = dict(kwargs)
         given = [left.pop(name) for name in _MAX_TOKENS if left.get(name) is not None]
-        options = ["--max-tokens", given[0] if given else self._max_gen_toks]
+        options = {"max_tokens": given[0] if given else self._max_gen_toks}
         temperature = float(left.pop("temperature", None) or 0.0)
         samples = left.pop("do_sample", None)
         if samples and temperature == 0.0:
             raise ValueError("a task wants to sample (do_sample), but gives no temperature above 0")
         if samples is False:
             temperature = 0.0
-        options += ["--temperature", temperature]
+        options["temperature"] = temperature
         until = left.pop("until", None) or []
-        for stop in [until] if isinstance(until, str) else until:
-            if stop:
-                options.append(f"--stop={stop}")
+        options["stop"] = [stop for stop in ([until] if isinstance(until, str) else until) if stop]
         for name in ("top_k", "top_p"):
             value = left.pop(name, None)
             if value is not None and temperature > 0.0:
-                options += ["--" + name.replace("_", "-"), value]
+                options[name] = value
         if left.get("repetition_penalty") is not None:
-            options += ["--repetition-penalty", left.pop("repetition_penalty")]
+            options["repetition_penalty"] = left.pop("repetition_penalty")
         if left:
             raise ValueError(f"a task wants to generate with {left}, which tessera does not support; it supports until, "
                              f"do_sample, temperature, top_k, top_p, repetition_penalty and {', '.join(_MAX_TOKENS)}")

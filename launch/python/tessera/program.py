@@ -27,7 +27,7 @@ def program_path():
     return found
 
 
-def _message(text):
+def message_in(text):
     """The program's message in what it and mpirun wrote to stderr."""
     lines = text.strip().splitlines()
     first = next((i for i, line in enumerate(lines) if line.startswith(("error: ", "tessera: rank "))), 0)
@@ -66,7 +66,7 @@ def run(*arguments, ranks=1, mpirun=("mpirun",)):
             sys.stdout.write(line)
         reader.join()
     if process.returncode != 0:
-        raise Error(_message("".join(errors)), process.returncode)
+        raise Error(message_in("".join(errors)), process.returncode)
 
 
 def train(config, ranks=1, mpirun=("mpirun",)):
