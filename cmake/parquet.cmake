@@ -69,12 +69,12 @@ with Parquet_DIR, or say which Python has pyarrow with Python3_EXECUTABLE")
   endif()
 endif()
 
-# tessera_add_parquet(): lets tessera_launch read Parquet.
+# tessera_add_parquet(): lets tessera_support read Parquet.
 function(tessera_add_parquet)
   if(NOT parquet_found)
     return()
   endif()
-  target_link_libraries(tessera_launch PRIVATE parquet)
+  target_link_libraries(tessera_support PRIVATE parquet)
   set_source_files_properties(${CMAKE_SOURCE_DIR}/launch/support/input/parquet_texts.cpp PROPERTIES
     COMPILE_DEFINITIONS TESSERA_HAS_PARQUET)
 endfunction()
