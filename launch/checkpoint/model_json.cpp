@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "launch/config/schema.h"
+#include "launch/config/schema_list.h"
 #include "launch/config/validate_kind.h"
 #include "models/attention_plane.h"
 
@@ -49,25 +50,6 @@ ConfigValue config_value(const Json& json) {
   return value;
 }
 
-/// Visitor for schema.h that reads every architectural key and checks it like a key in a file.
-struct JsonReader {
-  const Json& json;
-  std::string_view owner;
-  std::set<std::string> known = {};
-
-  void operator()(const Key& key, auto& member, const auto& rule, std::string_view) {
-    if (only_for_training(key.name)) return;
-    const std::string name(key.name);
-    known.insert(name);
-    require(json.contains(name), "{} has no '{}'", owner, name);
-    try {
-      member = rule.read(config_value(json.at(name)));
-    } catch (const Error& error) {
-      fail("{}.{} {}", owner, name, error.what());
-    }
-  }
-};
-
 }  // namespace
 
 Json architecture_json(const ModelConfig& config) {
@@ -97,13 +79,22 @@ bool is_of_heads(std::string_view key) {
 
 ModelConfig model_from_json(const Json& json, std::string_view owner) {
   require(json.is_object(), "{} is not a JSON object", owner);
-  ModelConfig config;
-  JsonReader reader{json, owner};
-  describe(config, reader);
-  for (const auto& [key, value] : json.items()) {
-    require(reader.known.count(key) == 1, "{} has a key '{}', which this version does not know",
-            owner, key);
+  RunConfig run;
+  std::set<std::string> known;
+  for (const KeyInfo& key : model_keys()) {
+    if (only_for_training(key.name)) continue;
+    known.insert(key.name);
+    require(json.contains(key.name), "{} has no '{}'", owner, key.name);
+    try {
+      key.access->read(config_value(json.at(key.name)), run);
+    } catch (const Error& error) {
+      fail("{}.{} {}", owner, key.name, error.what());
+    }
   }
+  for (const auto& [key, value] : json.items()) {
+    require(known.contains(key), "{} has a key '{}', which this version does not know", owner, key);
+  }
+  ModelConfig config = std::move(run.model);
   config.dropout = 0.0;
   config.attention_dropout = 0.0;
   try {

@@ -1,39 +1,20 @@
 #include "launch/config/config_changes.h"
 
 #include "core/error.h"
-#include "launch/config/schema.h"
+#include "launch/config/schema_list.h"
 
 namespace tessera {
-namespace {
-
-struct KeyCollector {
-  std::string_view section;
-  const RunConfig& config;
-  std::vector<NamedValue>& keys;
-
-  template <typename Rule>
-  void operator()(Key key, const typename Rule::Value& value, const Rule& rule, std::string_view) {
-    const std::string name = fmt::format("{}.{}", section, key.name);
-    keys.push_back({name, config.automatic.contains(name) ? "auto" : rule.write(value)});
-  }
-};
-
-struct SectionCollector {
-  const RunConfig& config;
-  std::vector<NamedValue> keys = {};
-
-  void operator()(std::string_view name, const auto& section, std::string_view) {
-    KeyCollector collector{name, config, keys};
-    describe(section, collector);
-  }
-};
-
-}  // namespace
 
 std::vector<NamedValue> config_values(const RunConfig& config) {
-  SectionCollector collector{config};
-  describe(config, collector);
-  return collector.keys;
+  std::vector<NamedValue> values;
+  for (const SectionInfo& section : config_sections()) {
+    for (const KeyInfo& key : section.keys) {
+      const std::string name = section.name + "." + key.name;
+      values.push_back(
+          {name, config.automatic.contains(name) ? "auto" : key.access->write(config)});
+    }
+  }
+  return values;
 }
 
 std::vector<std::string> config_changes(const RunConfig& before, const RunConfig& now) {

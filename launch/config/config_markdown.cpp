@@ -2,7 +2,6 @@
 #include <vector>
 
 #include "core/error.h"
-#include "launch/config/schema.h"
 #include "launch/config/schema_list.h"
 #include "launch/config/values/source_text.h"
 #include "launch/config/write_config.h"
@@ -85,36 +84,24 @@ std::string key_row(const KeyInfo& key) {
                      key.meaning);
 }
 
-/// Collects the values of the keys whose default depends on model.kind.
-struct PresetLister {
-  std::vector<std::pair<std::string, std::string>>& values;
-
-  template <typename Rule>
-  void operator()(const Key& key, const typename Rule::Value& value, const Rule& rule,
-                  std::string_view) {
-    if (key.by_kind) values.emplace_back(key.name, rule.write(value));
-  }
-};
-
 /// A table of what model.kind sets: a row for each key, a column for each kind.
 std::string preset_table() {
   std::string head = "\nDefaults by `kind`:\n\n| key |", line = "|---|";
-  std::vector<std::string> rows;
   for (const Architecture& architecture : architectures()) {
     head += fmt::format(" `{}` |", architecture.name);
     line += "---|";
-    std::vector<std::pair<std::string, std::string>> values;
-    PresetLister lister{values};
-    const ModelConfig defaults = preset(architecture.kind);
-    describe(defaults, lister);
-    rows.resize(values.size());
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (rows[i].empty()) rows[i] = fmt::format("| `{}` |", values[i].first);
-      rows[i] += fmt::format(" {} |", values[i].second);
-    }
   }
   std::string table = head + "\n" + line + "\n";
-  for (const std::string& row : rows) table += row + "\n";
+  for (const KeyInfo& key : model_keys()) {
+    if (!key.by_kind) continue;
+    table += fmt::format("| `{}` |", key.name);
+    for (const Architecture& architecture : architectures()) {
+      RunConfig defaults;
+      defaults.model = preset(architecture.kind);
+      table += fmt::format(" {} |", key.access->write(defaults));
+    }
+    table += "\n";
+  }
   return table;
 }
 

@@ -7,9 +7,20 @@
 
 #include "launch/config/key_advice.h"
 #include "launch/config/schema_list.h"
+#include "launch/config/values/value_rule.h"
 
 namespace tessera {
 namespace {
+
+std::string not_a_section(const SectionInfo& section, const ConfigValue& found) {
+  std::vector<std::string> names;
+  for (const KeyInfo& key : section.keys) names.push_back(key.name);
+  return fmt::format("the section '{}' {}; its keys are: {}", section.name,
+                     found.kind == ConfigValue::Kind::null
+                         ? "is empty: give it keys or leave it out"
+                         : "must be a map of keys, each on an indented line",
+                     fmt::join(names, ", "));
+}
 
 bool may_be_section(const ConfigValue& value) {
   return value.kind == ConfigValue::Kind::map || value.kind == ConfigValue::Kind::null;
@@ -50,13 +61,39 @@ void KeyedMap::report_unknown() const {
   }
 }
 
-void SectionReader::report_not_a_section(std::string_view name, const KeyedMap::Entry& entry) {
-  const bool empty = entry.value->kind == ConfigValue::Kind::null;
-  issues_.add(source_, entry.position,
-              fmt::format("the section '{}' {}; its keys are: {}", name,
-                          empty ? "is empty: give it keys or leave it out"
-                                : "must be a map of keys, each on an indented line",
-                          fmt::join(key_names(name), ", ")));
+void read_keys(const SourceText& source, const ConfigValue& root, ConfigIssues& issues,
+               std::set<std::string>& given, RunConfig& config) {
+  static const RunConfig kDefaults;
+  KeyedMap sections(source, "", root, issues);
+  for (const SectionInfo& section : config_sections()) {
+    const KeyedMap::Entry* map = sections.take(section.name);
+    if (map == nullptr) continue;
+    if (map->value->kind != ConfigValue::Kind::map) {
+      issues.add(source, map->position, not_a_section(section, *map->value));
+      continue;
+    }
+    KeyedMap keys(source, section.name, *map->value, issues);
+    for (const KeyInfo& key : section.keys) {
+      const KeyedMap::Entry* entry = keys.take(key.name);
+      if (entry == nullptr) continue;
+      const std::string name = section.name + "." + key.name;
+      if (key.derived && entry->value->is_word("auto")) {
+        given.erase(name);
+        key.access->copy(kDefaults, config);
+        continue;
+      }
+      given.insert(name);
+      try {
+        key.access->read(*entry->value, config);
+      } catch (const ErrorInside& error) {
+        issues.add(source, error.position, name + " " + error.what());
+      } catch (const Error& error) {
+        issues.add(source, entry->position, name + " " + error.what());
+      }
+    }
+    keys.report_unknown();
+  }
+  sections.report_unknown();
 }
 
 }  // namespace tessera

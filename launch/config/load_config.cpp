@@ -1,8 +1,6 @@
 #include "launch/config/load_config.h"
 
 #include <algorithm>
-#include <any>
-#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -23,29 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kInclude = "include";
-
-/// Visits the keys of a model and collects the values of those whose default depends on its kind.
-struct PresetValues {
-  std::map<std::string_view, std::any> values = {};
-
-  template <typename T>
-  void operator()(const Key& key, const T& value, const auto&, std::string_view) {
-    if (key.by_kind) values.emplace(key.name, value);
-  }
-};
-
-/// Visits the keys of a model and sets those in `values`, except the given ones.
-struct PresetWriter {
-  const std::map<std::string_view, std::any>& values;
-  const std::set<std::string>& given;
-
-  template <typename T>
-  void operator()(const Key& key, T& value, const auto&, std::string_view) {
-    const auto found = values.find(key.name);
-    if (found == values.end() || given.contains(fmt::format("model.{}", key.name))) return;
-    value = std::any_cast<T>(found->second);
-  }
-};
 
 /// What stands before the first ". " or "; ".
 std::string_view first_clause(std::string_view text) {
@@ -198,19 +173,17 @@ class Loader {
 
   void read(const SourceText& source, const ConfigValue& root) {
     refuse_variables(source, root);
-    SectionReader reader(source, root, issues_, given_);
-    describe(config_, reader);
-    reader.report_unknown();
+    read_keys(source, root, issues_, given_, config_);
     issues_.sort_since_last();
     if (!is_complete_) apply_preset();
   }
 
   void apply_preset() {
-    const ModelConfig defaults = preset(config_.model.kind);
-    PresetValues reader;
-    describe(defaults, reader);
-    PresetWriter writer{reader.values, given_};
-    describe(config_.model, writer);
+    RunConfig defaults;
+    defaults.model = preset(config_.model.kind);
+    for (const KeyInfo& key : model_keys()) {
+      if (key.by_kind && !given_.contains("model." + key.name)) key.access->copy(defaults, config_);
+    }
   }
 
   static ConfigValue map_of(std::string key, ConfigValue value) {

@@ -1,6 +1,7 @@
 #include "launch/config/schema_list.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <type_traits>
 #include <utility>
 
@@ -19,28 +20,55 @@ std::vector<std::string> words_of(const Rule& rule) {
   return words;
 }
 
-struct KeyLister {
-  std::vector<KeyInfo>& keys;
+/// By the distance of the member from the start of a configuration.
+template <typename Rule>
+class RuleAccess final : public KeyAccess {
+ public:
+  using Value = typename Rule::Value;
+
+  RuleAccess(Rule rule, std::ptrdiff_t offset) : rule_(std::move(rule)), offset_(offset) {}
+
+  void read(const ConfigValue& value, RunConfig& config) const override {
+    in(config) = rule_.read(value);
+  }
+  std::string write(const RunConfig& config) const override { return rule_.write(in(config)); }
+  bool accepts(const RunConfig& config) const override { return rule_.accepts(in(config)); }
+  void copy(const RunConfig& from, RunConfig& to) const override { in(to) = in(from); }
+
+ private:
+  Value& in(RunConfig& config) const {
+    return *reinterpret_cast<Value*>(reinterpret_cast<char*>(&config) + offset_);
+  }
+  const Value& in(const RunConfig& config) const {
+    return *reinterpret_cast<const Value*>(reinterpret_cast<const char*>(&config) + offset_);
+  }
+
+  Rule rule_;
+  std::ptrdiff_t offset_;
+};
+
+/// Lists the sections, and the keys of each.
+struct Lister {
+  const RunConfig& defaults;
+  std::vector<SectionInfo> sections = {};
+
+  void operator()(std::string_view name, const auto& section, std::string_view meaning) {
+    sections.push_back({std::string(name), std::string(meaning), {}});
+    describe(section, *this);
+  }
 
   template <typename Rule>
   void operator()(Key key, const typename Rule::Value& value, const Rule& rule,
                   std::string_view meaning) {
-    keys.push_back({std::string(key.name), key.required, key.derived, key.by_kind,
-                    std::string(key.alternative), rule.allowed() + (key.derived ? ", or auto" : ""),
-                    rule.write(value), std::string(meaning), words_of(rule)});
-    if (key.derived && !keys.back().words.empty()) keys.back().words.emplace_back("auto");
-  }
-};
-
-struct SectionLister {
-  std::vector<SectionInfo> sections;
-
-  void operator()(std::string_view name, const auto& section, std::string_view meaning) {
-    SectionInfo& info = sections.emplace_back();
-    info.name = name;
-    info.meaning = meaning;
-    KeyLister lister{info.keys};
-    describe(section, lister);
+    const std::ptrdiff_t offset =
+        reinterpret_cast<const char*>(&value) - reinterpret_cast<const char*>(&defaults);
+    sections.back().keys.push_back({std::string(key.name), key.required, key.derived, key.by_kind,
+                                    std::string(key.alternative),
+                                    rule.allowed() + (key.derived ? ", or auto" : ""),
+                                    rule.write(value), std::string(meaning), words_of(rule),
+                                    std::make_shared<RuleAccess<Rule>>(rule, offset)});
+    KeyInfo& info = sections.back().keys.back();
+    if (key.derived && !info.words.empty()) info.words.emplace_back("auto");
   }
 };
 
@@ -67,12 +95,16 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 const std::vector<SectionInfo>& config_sections() {
   static const std::vector<SectionInfo> sections = [] {
-    SectionLister lister;
     const RunConfig defaults;
+    Lister lister{defaults};
     describe(defaults, lister);
     return lister.sections;
   }();
   return sections;
+}
+
+const std::vector<KeyInfo>& model_keys() {
+  return std::ranges::find(config_sections(), "model", &SectionInfo::name)->keys;
 }
 
 std::vector<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates,

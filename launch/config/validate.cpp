@@ -7,7 +7,7 @@
 #include "core/divisors.h"
 #include "core/error.h"
 #include "core/ops/attention.h"
-#include "launch/config/schema.h"
+#include "launch/config/schema_list.h"
 #include "launch/config/validate_kind.h"
 #include "launch/tokenizers/id_tokenizer.h"
 #include "parallel/process_grid.h"
@@ -16,26 +16,15 @@ namespace tessera {
 namespace {
 
 /// Checks ranges, because a configuration built in code has not been through a reader.
-struct RangeCheck {
-  std::string_view section;
-  const RunConfig& config;
-
-  template <typename Rule>
-  void operator()(Key key, const typename Rule::Value& value, const Rule& rule, std::string_view) {
-    if (config.automatic.contains(fmt::format("{}.{}", section, key.name))) return;
-    require(rule.accepts(value), "{}.{} is {}, but must be {}", section, key.name,
-            rule.write(value), rule.allowed());
+void check_ranges(const RunConfig& config) {
+  for (const SectionInfo& section : config_sections()) {
+    for (const KeyInfo& key : section.keys) {
+      if (config.automatic.contains(section.name + "." + key.name)) continue;
+      require(key.access->accepts(config), "{}.{} is {}, but must be {}", section.name, key.name,
+              key.access->write(config), key.allowed);
+    }
   }
-};
-
-struct SectionRangeCheck {
-  const RunConfig& config;
-
-  void operator()(std::string_view name, const auto& section, std::string_view) {
-    RangeCheck check{name, config};
-    describe(section, check);
-  }
-};
+}
 
 /// Collects the broken rules of a layout.
 struct LayoutRules {
@@ -351,8 +340,7 @@ std::vector<BrokenRule> broken_layout_rules(const RunConfig& config, int world_s
 
 void validate(const RunConfig& config, int world_size) {
   require(world_size >= 1, "a run has at least 1 rank, but was given {}", world_size);
-  SectionRangeCheck check{config};
-  describe(config, check);
+  check_ranges(config);
   check_kind(config);
   const std::vector<BrokenRule> broken = broken_layout_rules(config, world_size);
   if (!broken.empty()) throw Error(broken.front().message);
