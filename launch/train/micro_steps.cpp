@@ -1,6 +1,7 @@
 #include "launch/train/micro_steps.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/cuda/workspace.h"
 #include "core/error.h"
@@ -70,8 +71,10 @@ MicroSteps::Captured* MicroSteps::find_or_add(const Pass& pass) {
     known = std::prev(known_.end());
   }
   const size_t invalid = store_.invalid_grads();
-  // A backward pass visits all parameters. One that left some out would need a graph of its own.
-  if (invalid != 0 && invalid != store_.parameters().size()) return nullptr;
+  // A backward pass visits all trained parameters. One that left some out would need a graph of its
+  // own.
+  const auto trained = std::ranges::count(store_.parameters(), false, &Parameter::frozen);
+  if (invalid != 0 && std::cmp_not_equal(invalid, trained)) return nullptr;
   Passes& passes = invalid == 0 ? known->later : known->first;
   if (!std::exchange(passes.ran, true)) return nullptr;
   return pass.ctx.reducer == nullptr ? &passes.alone : &passes.summing;

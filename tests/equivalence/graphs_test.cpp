@@ -85,6 +85,15 @@ TEST_F(Graphs, DropDifferentElementsInEachMicroStep) {
   EXPECT_EQ(expect_launches(launches_with(kMicroBatches), dropout), "");
 }
 
+// The first micro-batch of a step overwrites the gradients of trained parameters alone.
+TEST_F(Graphs, CaptureFirstMicroBatchWithFrozenParameters) {
+  RunConfig frozen = config();
+  frozen.optimizer.frozen = {"embedding.word", "blocks.0.attention*"};
+  for (const RunConfig& run : {frozen, config(SmallKind::adapters)}) {
+    EXPECT_EQ(expect_launches(launches_with(kMicroBatches), run), "");
+  }
+}
+
 // By cuDNN, where it has plans.
 TEST_F(Graphs, DropDifferentWeightsByCudnn) {
   RunConfig dropout = config(SmallKind::gpt_blend);
