@@ -1,8 +1,12 @@
 #include "launch/data/indexed/indexed_dataset.h"
 
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <memory>
 #include <numeric>
 
+#include "launch/data/datasets/gpt_dataset.h"
 #include "tests/launch/data/test_files.h"
 
 namespace tessera {
@@ -148,6 +152,27 @@ TEST_F(IndexedDatasetTest, FindsDocumentOfEveryToken) {
     EXPECT_THROW(dataset.document_tokens(5), Error);
     EXPECT_THROW(dataset.document_tokens(-1), Error);
   }
+}
+
+TEST_F(IndexedDatasetTest, ReadsBeyondTwoBillionTokens) {
+  constexpr int64_t kLong = INT32_MAX, kTokens = 2 * kLong + 3;
+  Index index;
+  index.lengths = {INT32_MAX, INT32_MAX, 3};
+  index.pointers = {0, 2 * kLong, 4 * kLong};
+  write(index);
+  // A file with a hole, which takes no space on the disk: only the last three tokens are not 0.
+  std::filesystem::resize_file(prefix_ + ".bin", static_cast<uintmax_t>(4 * kLong));
+  std::ofstream(prefix_ + ".bin", std::ios::app | std::ios::binary)
+      << bytes_of<uint16_t>(7) << bytes_of<uint16_t>(8) << bytes_of<uint16_t>(9);
+  const auto dataset = std::make_shared<IndexedDataset>(prefix_, 10);
+  EXPECT_EQ(dataset->num_tokens(), kTokens);
+  EXPECT_EQ(dataset->document_at(kTokens - 1), 1);
+  const GptDataset samples(dataset, {0, kTokens}, 4);
+  EXPECT_EQ(samples.num_samples(), (kTokens - 1) / 4);
+  std::vector<int32_t> tokens(4), targets(4);
+  samples.fill(samples.num_samples() - 1, tokens, targets);
+  EXPECT_EQ(tokens, (std::vector<int32_t>{0, 0, 7, 8}));
+  EXPECT_EQ(targets, (std::vector<int32_t>{0, 7, 8, 9}));
 }
 
 TEST_F(IndexedDatasetTest, ReadsEmptyDataset) {
