@@ -11,9 +11,9 @@ inline constexpr bool kHasCuda = true;
 inline constexpr bool kHasCuda = false;
 #endif
 
-/// Where a tensor's elements are. A `meta` tensor has a shape and no data; ops only check their
-/// arguments on it. A step on the meta device is the dry run that measures the memory plan, so plan
-/// and run cannot differ.
+/// The memory that holds a tensor's elements. A `meta` tensor has a shape and no data; ops only
+/// check their arguments on it. A step on the meta device is the dry run that measures the memory
+/// plan, so plan and run cannot differ.
 enum class DeviceType : uint8_t { cpu, meta, cuda };
 
 struct Device {

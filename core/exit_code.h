@@ -37,8 +37,8 @@ class CodedError : public Error {
 /// The exit code of a program that ends with this error.
 ExitCode exit_code_of(const std::exception& error);
 
-/// What an error says, for the user: what() of Error, and words for the exceptions of libraries,
-/// such as std::bad_alloc.
+/// The message of an error, for the user: what() of Error, and words for the exceptions of
+/// libraries, such as std::bad_alloc.
 std::string message_of(const std::exception& error);
 
 }  // namespace tessera

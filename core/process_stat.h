@@ -16,7 +16,7 @@ struct ProcessStat {
 /// Returns nullopt if there is no such process. A zombie still is one.
 std::optional<ProcessStat> read_process_stat(int process);
 
-/// The same for a folder: /proc/PID, or /proc/PID/task/TID for a thread.
+/// Reads it from a folder: /proc/PID, or /proc/PID/task/TID for a thread.
 std::optional<ProcessStat> read_process_stat(const std::filesystem::path& folder);
 
 }  // namespace tessera

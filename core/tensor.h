@@ -41,7 +41,7 @@ class Tensor {
     return {data<T>(), static_cast<size_t>(numel_)};
   }
 
-  /// The same elements with another shape of the same size.
+  /// Returns the elements with another shape of equal size.
   Tensor view(const Shape& shape) const;
 
   /// Elements [begin, end) of the outermost dim.

@@ -53,7 +53,7 @@ ModelConfig preset(ModelKind kind);
 /// The value of model.kind: "gpt2".
 inline std::string_view to_string(ModelKind kind) { return architecture_of(kind).name; }
 
-/// What the rest of the program needs to know about a model. Because the model answers as data, the
+/// Facts about a model that the rest of the program needs. Because the model answers as data, the
 /// trainer, evaluation, tools and memory plan work for any architecture.
 struct ModelTraits {
   std::string_view name;     ///< for messages: "GPT"
@@ -84,7 +84,7 @@ struct ModelTraits {
   /// which matters only if the attention plane has several.
   bool hides(int64_t t, int64_t s, bool is_local, int64_t head) const;
 
-  /// The same for all heads: whether none of them sees the key.
+  /// Whether no head sees the key.
   bool hides(int64_t t, int64_t s, bool is_local) const;
 
   /// The mask kinds that attention must implement to train this model: the model's own mask, per

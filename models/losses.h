@@ -26,8 +26,8 @@ struct LossSums {
   Tensor document_correct() const { return values.slice(3, 4); }
 };
 
-/// Where a model writes the loss of each target, on every tensor rank. It leaves out undefined
-/// tensors, and what it has no head with a cross-entropy for.
+/// Tensors to which a model writes the loss of each target, on every tensor rank. It skips
+/// undefined ones, and those for which it has no head with a cross-entropy.
 struct TargetLosses {
   Tensor tokens = {};     ///< (M) fp32, of the tokens with a target
   Tensor documents = {};  ///< (S) fp32, of documents; meaningless without a label

@@ -29,7 +29,7 @@ enum class ModelKind : uint8_t {
   vit
 };
 
-/// What a model learns to predict: the next token, masked tokens (with model.next_sentence also
+/// The objective of training: the next token, masked tokens (with model.next_sentence also
 /// whether two sentences are consecutive), the label of a text, the label of each word, which text
 /// of a batch belongs to another, or the next token of a text given its source text.
 enum class Objective : uint8_t {
@@ -44,7 +44,7 @@ enum class Objective : uint8_t {
 /// Layer norm (Ba, Kiros, Hinton, 2016) or RMSNorm (Zhang, Sennrich, 2019), which has no bias.
 enum class NormType : uint8_t { layer, rms };
 
-/// Where a block normalizes: before each branch, or after each residual sum.
+/// Place of a block's norms: before each branch, or after each residual sum.
 enum class NormPosition : uint8_t { pre, post };
 
 /// Which layers have a bias: none, all linear layers and layer norms, only the projection to
@@ -65,7 +65,7 @@ enum class Head : uint8_t { pretraining, classification, token_classification, e
 /// over all of its tokens, with special ones.
 enum class Pooling : uint8_t { cls, mean };
 
-/// What the classification head predicts for a text, named as in Hugging Face: one of the classes,
+/// Prediction of the classification head for a text, named as in Hugging Face: one of the classes,
 /// any number of labels, or a number.
 enum class ProblemType : uint8_t {
   single_label_classification,
@@ -90,7 +90,7 @@ struct ModelConfig {
   int64_t image_size = 0;     ///< of images: rows and columns of pixels
   int64_t patch_size = 0;     ///< of images: rows and columns of a patch; 0: texts
   int64_t num_channels = 0;   ///< of images: numbers of a pixel
-  /// Of images: a pixel's number in [0, 1] becomes (number − mean) / std. One for each channel, or
+  /// For images: a pixel's number in [0, 1] becomes (number − mean) / std. One for each channel, or
   /// one for all.
   std::vector<double> image_mean = {0.5};
   std::vector<double> image_std = {0.5};
@@ -125,11 +125,11 @@ struct ModelConfig {
   std::string window_pattern = "L";
   int64_t attention_dilation = 1;  ///< of the window: AttentionMask::dilation
   int64_t global_tokens = 0;       ///< of layers with a window: AttentionMask::global_tokens
-  /// Of a causal model: the first tokens of a document see each other (AttentionMask::prefix), so
+  /// Causal models only: the first tokens of a document see each other (AttentionMask::prefix), so
   /// all but the last of them have no loss.
   int64_t attention_prefix = 0;
-  /// Of models with one stack: a file with a mask by position, and its contents, which whoever
-  /// makes a model must have read (launch/checkpoint/attention_mask_file.h).
+  /// Position mask, for models with one stack. Load the file into `attention_plane` before you make
+  /// a Model (launch/checkpoint/attention_mask_file.h).
   std::optional<std::string> attention_mask_file = {};
   std::shared_ptr<const AttentionPlane> attention_plane = {};
   int64_t token_types = 0;         ///< BERT's segments; 0: none
@@ -167,7 +167,7 @@ struct ModelConfig {
     if (!has_mup()) return 1.0;
     return static_cast<double>(hidden_size) / static_cast<double>(mup_base_hidden_size);
   }
-  /// What multiplies the products of queries and keys. µP: that of the base model, times its head
+  /// Factor of the products of queries and keys. µP: that of the base model, times its head
   /// size over this one.
   double resolved_attention_scale() const {
     const auto dim = static_cast<double>(resolved_head_dim());
@@ -175,7 +175,7 @@ struct ModelConfig {
     const double scale = attention_scale != 0.0 ? attention_scale : 1.0 / std::sqrt(base);
     return scale * (base / dim);
   }
-  /// What multiplies the input of a head's last layer, and so the logits without their bias.
+  /// Factor of the input of a head's last layer, and so of the logits without their bias.
   double logit_scale() const {
     const double scale = 1.0 / width_mult();
     if (!scaled_logits) return scale;

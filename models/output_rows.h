@@ -39,7 +39,7 @@ struct OutputRows {
   void scatter(const Tensor& dy, Tensor dx, int64_t first) const;
 };
 
-/// What a model's heads read of a stack's output.
+/// The rows of a stack's output that a model's heads read.
 struct ReadByHeads {
   bool targets = false;       ///< tokens with a target
   bool first_tokens = false;  ///< the first token of each document

@@ -45,7 +45,7 @@ struct TokenBatch {
 
   /// The label of each document; kIgnoreTarget: no loss.
   Tensor labels;  // (S)
-  /// Of images, whose tokens are patches: the normalized numbers of each token's patch, in order of
+  /// For images, whose tokens are patches: the normalized numbers of each token's patch, ordered by
   /// channel, row and column; 0 for class tokens. D = ModelTraits::patch_width.
   Tensor patches = {};  // (N, D) fp32
   /// Instead of classes: the numbers that each document's head must predict, of which there are K =

@@ -13,7 +13,7 @@
 
 namespace tessera {
 
-/// What tells a model's stacks apart: an encoder–decoder has two.
+/// The differences between a model's stacks: an encoder–decoder has two.
 struct StackSpec {
   std::string name = {};  ///< prefix of its parameters: "decoder."
   bool causal = false;    ///< its tokens see no later ones
@@ -58,7 +58,7 @@ class Transformer {
   const SelfAttention& attention(int64_t layer) const {
     return blocks_[static_cast<size_t>(layer)].attention();
   }
-  /// The same of its cross-attention; null if it has none.
+  /// The block's cross-attention; null if it has none.
   const CrossAttention* cross_attention(int64_t layer) const {
     return blocks_[static_cast<size_t>(layer)].cross_attention();
   }
@@ -76,7 +76,7 @@ class Transformer {
   Tensor last_norm(const StepContext& ctx, const Tensor& x);
   /// The dropout of the output, of whose rows `ctx` is.
   Dropout final_dropout(const StepContext& ctx) const;
-  /// What layers with a window see, and all others.
+  /// The views of layers with a window, and of all others.
   struct Views {
     Visibility local, global;
   };

@@ -26,7 +26,7 @@ struct SequenceShard {
     return {std::min(rows, index * chunk()), std::min(rows, (index + 1) * chunk())};
   }
 
-  /// The same sharding of a micro-batch with N = `count`.
+  /// This sharding of a micro-batch with N = `count`.
   SequenceShard of(int64_t count) const { return {parts, index, count}; }
 
   /// This rank's local rows of `whole` (N, ...), as a view.

@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-/// What forward and backward of one micro-batch need besides tensors. Layers allocate activations
+/// Context of the forward and backward pass of one micro-batch. Layers allocate activations
 /// in `arena` and keep views of those that backward reads, until the next forward.
 struct StepContext {
   Arena& arena;

@@ -23,7 +23,7 @@ inline bool runs_on(std::string_view architecture, int major, int minor) {
   return 10 * major + minor >= number;
 }
 
-/// The same for a comma-separated list. An empty list matches every GPU.
+/// Whether code for any of a comma-separated list runs on a GPU. An empty list matches every GPU.
 inline bool any_runs_on(std::string_view architectures, int major, int minor) {
   if (architectures.empty()) return true;
   while (!architectures.empty()) {

@@ -58,7 +58,7 @@ cudaGraphExec_t instantiate(const Captured& captured) {
 
 using Kept = std::vector<std::shared_ptr<const void>>;
 
-/// What the graph under capture keeps alive; null if the calling thread captures none.
+/// Objects that the graph under capture keeps alive; null if the calling thread captures none.
 thread_local Kept* kept_for_recording = nullptr;
 
 }  // namespace

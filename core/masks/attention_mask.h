@@ -7,11 +7,11 @@
 
 namespace tessera {
 
-/// What a position cannot attend to. Masks are data and compose: a key is hidden from a query if
-/// any part hides it. Masks are global in batch and sequence; a rank applies them to its local
-/// heads. The parts below describe a query at position t and a key at position s of sequence b, for
-/// head h. `prefix` and `global_tokens` are exceptions of one part each, and count positions from
-/// the first row of a document or, without documents, of a sequence.
+/// The keys that a position cannot attend to. Masks are data and compose: a key is hidden from a
+/// query if any part hides it. Masks are global in batch and sequence; a rank applies them to its
+/// local heads. The parts below describe a query at position t and a key at position s of sequence
+/// b, for head h. `prefix` and `global_tokens` are exceptions of one part each, and count positions
+/// from the first row of a document or, without documents, of a sequence.
 struct AttentionMask {
   /// Only keys s ≤ t are visible.
   bool causal = false;
@@ -19,7 +19,7 @@ struct AttentionMask {
   /// Only keys with |t − s| < window are visible; 0 disables the window.
   int64_t window = 0;
 
-  /// Of the window, only keys with (t − s) % dilation = 0 are visible, and the window is as many
+  /// Only keys with (t − s) % dilation = 0 are visible in the window, and the window is as many
   /// times as wide: |t − s| < window × dilation (Beltagy et al., "Longformer", 2020). 1: all.
   int64_t dilation = 1;
 

@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-/// Where the rows of a batch without padding are in the padded batch: row n is position
+/// Places of the rows of a batch without padding in the padded batch: row n is position
 /// index[n] % seq_length of sequence index[n] / seq_length.
 struct PaddedRows {
   Tensor index = {};  ///< (N) int32; undefined: no row is left out, index[n] = n
@@ -31,7 +31,7 @@ WeightDropout weight_dropout(const Dropout& dropout);
 /// not 0, but a multiple of 1/256 near it is 0 or 1. None if they can.
 std::optional<std::string> weight_dropout_unsupported_reason(double probability);
 
-/// What the queries of cross-attention see: Ns rows of keys and values of their own, in documents.
+/// The keys and values of cross-attention: Ns rows of their own, in documents.
 /// The queries of document i (AttentionMask::documents) see all keys of document i here, which may
 /// be none, and no others.
 struct AttentionMemory {
@@ -140,9 +140,9 @@ std::optional<std::string> attention_unsupported_reason(const MaskKinds& kinds);
 void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values, int64_t length,
                       const AttentionOptions& options, Tensor out);
 
-/// The same for attention_decode, which supports no mask, causal, window, dilation, global_tokens,
-/// prefix, and hidden and additive by position. Causal and prefix have no effect of their own:
-/// later keys are not in the cache.
+/// Why attention_decode refuses `kinds`. It supports no mask, causal, window, dilation,
+/// global_tokens, prefix, and hidden and additive by position. Causal and prefix have no effect of
+/// their own: later keys are not in the cache.
 std::optional<std::string> attention_decode_unsupported_reason(const MaskKinds& kinds);
 
 }  // namespace tessera

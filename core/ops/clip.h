@@ -29,7 +29,7 @@ struct StepRecord {
   Tensor number(int64_t i) const { return values.slice(i, i + 1); }
 };
 
-/// What clip_scale() does with a gradient.
+/// The rule by which clip_scale() scales a gradient.
 struct ClipRule {
   double max_norm = 0.0;          ///< finite, at least 0; 0 does not clip
   int64_t max_skipped_steps = 0;  ///< at least 0

@@ -28,7 +28,7 @@ struct Dropout {
   /// An element is dropped if its 32 random bits are below this.
   uint32_t threshold() const;
   float scale() const { return 1.0f / (1.0f - probability); }
-  /// The same dropout with key.step and first_row read from rng_offset, which must be in host
+  /// This dropout with key.step and first_row read from rng_offset, which must be in host
   /// memory, and without rng_offset.
   Dropout resolved() const;
 };

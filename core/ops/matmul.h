@@ -30,8 +30,8 @@ void linear_activation_backward_input(const Tensor& dy, const Tensor& w, const T
 /// dw = dyᵀ x, or dw += dyᵀ x. dy and x of one dtype, dw (N, K) fp32.
 void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor dw, Accumulate accumulate);
 
-/// The same, and dbias[n] += Σ_rows dy[row, n] or dbias[n] = that sum, (N) fp32 or undefined:
-/// linear_backward_weight and column_sum in one. A GPU may read dy once for both.
+/// linear_backward_weight, and dbias[n] += Σ_rows dy[row, n] or dbias[n] = that sum, (N) fp32 or
+/// undefined: linear_backward_weight and column_sum in one. A GPU may read dy once for both.
 void linear_backward_weight_bias(const Tensor& dy, const Tensor& x, Tensor dw,
                                  Accumulate accumulate, Tensor dbias,
                                  Accumulate accumulate_bias = Accumulate::yes);

@@ -31,7 +31,7 @@ struct FlatBucket {
   Range shard;       ///< this rank's part of `elements`
 };
 
-/// Where parameters are in the flat buffers: in order, each aligned for every dtype. Each bucket is
+/// Places of parameters in the flat buffers: in order, each aligned for every dtype. Each bucket is
 /// padded so that its shards are equal and aligned.
 class FlatLayout {
  public:

@@ -73,12 +73,12 @@ struct ParameterSpec {
   /// is zero, has no gradient and is in no checkpoint.
   int64_t padded_extent = 0;
   /// The extent of the sharded dim that the flat buffers have room for; 0 means that in memory.
-  /// Where ranks have unequal shards it is the largest, so that their flat layouts are equal.
+  /// If ranks have unequal shards, it is the largest, so that their flat layouts are equal.
   int64_t slot_extent = 0;
   GradientSum gradient_sum = GradientSum::none;
   std::optional<WeightMatrices> matrices = {};  ///< of the weight of a linear layer in a block
   WidthRole role = WidthRole::vector;
-  /// Of a hidden weight: its number of inputs over that in µP's base model; 1 in standard
+  /// For a hidden weight: its number of inputs over that in µP's base model; 1 in standard
   /// parametrization. `init.stddev` is the base's: it is divided by the root of this.
   double width_mult = 1.0;
 };
@@ -92,8 +92,8 @@ struct OptimizerShard {
   Tensor master;      ///< fp32; `value` itself where precision is fp32
   Tensor exp_avg;     ///< moment_dtype()
   Tensor exp_avg_sq;  ///< moment_dtype(); undefined unless the parameters of all elements have one
-  /// Of a parameter with 8-bit moments (core/ops/block_codes.h), whose blocks are counted from the
-  /// first of these elements; otherwise undefined.
+  /// Scales of 8-bit moments (core/ops/block_codes.h), one for each block, counted from this
+  /// shard's first element. Undefined for other dtypes.
   Tensor exp_avg_scales, exp_avg_sq_scales;
   Tensor ema;  ///< fp32: the average of `master`; undefined unless the store keeps one
 };
@@ -161,7 +161,7 @@ struct ShardRange {
   int property = 0;
 };
 
-/// What a store allocates besides the values.
+/// The purpose of a store, which decides what it allocates besides the values.
 enum class StoreFor : uint8_t { inference, training };
 
 /// The parameters of a model on this rank. Layers declare theirs in their constructors, in the

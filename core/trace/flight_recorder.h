@@ -12,7 +12,7 @@
 
 namespace tessera {
 
-/// What a run does between its steps.
+/// The activity of a run, in steps and between them.
 enum class RunPhase : uint32_t { starting, training, evaluating, saving };
 
 /// How a rank has ended.

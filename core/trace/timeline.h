@@ -15,7 +15,7 @@ class Timeline {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Who spent the time of a range.
+  /// The thread that spent the time of a range.
   enum class Track : uint8_t {
     steps,       ///< the thread that runs the training steps
     background,  ///< the thread that progresses pending collectives

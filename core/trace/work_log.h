@@ -20,9 +20,9 @@ struct OpWork {
   bool operator==(const OpWork&) const = default;
 };
 
-/// What a GPU would do in a dry run, in order: ops with their work, and where collectives start and
-/// are waited for. The ops of the meta device (core/ops/meta) and MetaCommunicator add to the log
-/// that a WorkLog::Scope selects for their thread.
+/// The work of a GPU in a dry run, in order: ops with their FLOPs and bytes, and where collectives
+/// start and are waited for. The ops of the meta device (core/ops/meta) and MetaCommunicator add to
+/// the log that a WorkLog::Scope selects for their thread.
 class WorkLog {
  public:
   /// A collective of one rank.

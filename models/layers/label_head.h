@@ -13,7 +13,7 @@
 
 namespace tessera {
 
-/// What a head has labels for: each document, or each token with a target.
+/// The items that a head labels: each document, or each token with a target.
 enum class LabelsOf : uint8_t { documents, tokens };
 
 struct LabelHeadSpec {

@@ -58,7 +58,7 @@ class Residual {
     branch_backward(ctx, branch, before_branch(ctx, gradient), gradient);
   }
 
-  /// The same for a branch of which y has only the rows `outputs`: sets `gradient` to that of x,
+  /// For a branch whose y has only the rows `outputs`: sets `gradient` to that of x,
   /// given `of_outputs`, that of y, which it overwrites.
   template <typename Branch>
   void backward(const StepContext& ctx, Branch& branch, const OutputRows& outputs,

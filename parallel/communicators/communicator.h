@@ -38,7 +38,7 @@ class CompletedCollective final : public PendingCollective {
   bool progress() override { return true; }
 };
 
-/// What a group is called in the flight recorder, and which ranks of the world it has: rank i of
+/// Name of a group in the flight recorder, and its ranks in the world: rank i of
 /// the group is `first` + i × `stride`. A stride of 0 says that this is not known.
 struct GroupLabel {
   std::string_view name = "ranks";  ///< outlives the communicator: a literal

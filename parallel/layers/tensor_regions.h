@@ -43,7 +43,7 @@ class RegionSum {
   /// which must stay valid until the sum is complete.
   RegionSum(const StepContext& ctx, Tensor out, Communicator& tp);
 
-  /// Where this rank writes its partial result, (..., N, C). It is `out` itself if every rank has
+  /// The tensor for this rank's partial result, (..., N, C). It is `out` itself if every rank has
   /// all rows.
   const Tensor& part() const { return part_; }
 

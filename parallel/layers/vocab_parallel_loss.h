@@ -60,7 +60,7 @@ class VocabParallelLoss {
   /// (n), and adds to `correct`.
   Chunk forward_chunk(const StepContext& ctx, const Tensor& x, const Tensor& targets,
                       Tensor loss_sum, Tensor correct, Tensor margins);
-  /// The same, then replaces the logits by their gradient.
+  /// Computes a chunk's loss as forward_chunk() does, then replaces the logits by their gradient.
   Tensor chunk_gradient(const StepContext& ctx, const Tensor& x, const Tensor& targets,
                         const Scalar& scale, Tensor loss_sum);
   Tensor bias_value() const { return bias_ != nullptr ? bias_->value : Tensor(); }

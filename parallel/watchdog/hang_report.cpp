@@ -13,7 +13,7 @@ namespace {
 
 using Kind = ProcessState::Kind;
 
-/// Of the ranks that only wait; `tessera status` lists all.
+/// The most waiting ranks in a report; `tessera status` lists all.
 constexpr size_t kMostOthers = 64;
 
 std::string with_unit(int64_t bytes) {

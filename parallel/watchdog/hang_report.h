@@ -53,11 +53,11 @@ std::string name_of(const RankView& view);
 /// "in step 17, micro-batch 2 of 4: step/blocks.3/attention".
 std::string place_of(const RankSnapshot& ring);
 
-/// What a rank does: "waits for 5.1 s in all_reduce 812 of ...". `now` is in nanoseconds since
-/// 1970.
+/// Describes a rank's activity: "waits for 5.1 s in all_reduce 812 of ...". `now` is in nanoseconds
+/// since 1970.
 std::string activity_of(const RankView& view, int64_t now);
 
-/// Who is missing where, with its place and process: the heart of the report. Pure.
+/// Names the missing ranks, each with its place and process: the heart of the report. Pure.
 std::string missing_report(const std::vector<RankView>& views, int64_t now);
 
 /// The processes of the ranks of `host`, for a report that is written on another host. Pure.

@@ -179,8 +179,8 @@ void HangWatchdog::handle_hang(uint64_t progress) {
   const std::vector<RankView> views =
       view_ranks(options_.folder.string(), options_.ranks, options_.host);
   note_processes(progress, views);
-  // What is printed on the host of rank 0, where the launcher usually runs, arrives even if the
-  // network is cut, so its ranks go first.
+  // The launcher usually runs on the host of rank 0, so this host's output arrives even if the
+  // network is cut: its ranks go first.
   if (views[0].host != options_.host) wait_for_file(claimed, kFirstTicks * tick_);
   is_reporter_ = claim(claimed);
   if (is_reporter_) {

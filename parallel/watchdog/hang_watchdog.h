@@ -52,7 +52,7 @@ class HangWatchdog {
   void explain(uint64_t progress, const std::vector<RankView>& views);
   /// Writes what this host knows about its processes for the rank that reports, on another host.
   void note_processes(uint64_t progress, const std::vector<RankView>& views) const;
-  /// What the other hosts wrote, as soon as they have.
+  /// Reads the other hosts' notes, as soon as they are written.
   std::string read_notes(uint64_t progress, const std::vector<RankView>& views) const;
   void write_report(const std::string& text) const;
   /// Creates a file that exists once for a hang. Returns whether this rank was the first.

@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// What the system says about a process of this host.
+/// The system's view of a process of this host.
 struct ProcessState {
   enum class Kind : uint8_t {
     unknown,   ///< it is on another host or in another container

@@ -31,7 +31,7 @@ struct RecordedGroup {
   bool is_same(const RecordedGroup& other) const;
 };
 
-/// What a rank's flight recorder says at a moment; see FlightRing.
+/// The content of a rank's flight recorder at a moment; see FlightRing.
 struct RankSnapshot {
   int rank = 0, ranks = 0, process = 0;
   uint64_t process_start = 0, pid_namespace = 0;

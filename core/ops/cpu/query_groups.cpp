@@ -51,7 +51,7 @@ struct Groups {
         d(grouped.dim(4)) {}
 
   int64_t row_elements() const { return (in_group + 2) * d; }
-  /// Where the queries, the key and the value of group `row`, of all tokens, are in qkv.
+  /// Places in qkv of the queries, the key and the value of group `row`, over all tokens.
   struct Places {
     int64_t queries, key, value;
   };

@@ -47,7 +47,7 @@ void for_each_updated_tile(const std::optional<StochasticRounding>& moments,
   for (int64_t i = begin; i < end; i += tile) body(i, std::min(tile, end - i), none);
 }
 
-/// The same for a step that updates weights: `body` rounds them to nearest, unless `values` is set.
+/// Runs a step that updates weights: `body` rounds them to nearest, unless `values` is set.
 /// Then they are rounded from `master` to `value` here.
 template <typename T, typename Body>
 void for_each_weight_tile(const std::optional<StochasticRounding>& moments,

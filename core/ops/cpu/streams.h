@@ -14,7 +14,7 @@ namespace tessera::cpu {
 
 /// The number of elements that a loop over memory processes at a time.
 inline constexpr int64_t kBlock = 64;
-/// The same for a loop that sums: the sum of a block is one number, which costs some instructions.
+/// Block size of a loop that sums: the sum of a block is one number, which costs instructions.
 inline constexpr int64_t kSumBlock = 256;
 
 /// Prefetches the cache lines of `count` elements, for reading or, if not const, for writing. The

@@ -22,7 +22,7 @@ struct Groups {
   int64_t rows() const { return tokens * groups * (in_group + 2); }
 };
 
-/// Where a row of grouped, (token, group, slot), is in qkv.
+/// The place in qkv of a row of grouped, (token, group, slot).
 struct Slot {
   int64_t group;  ///< of all tokens
   int64_t index;  ///< in the group

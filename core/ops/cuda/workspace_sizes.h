@@ -11,7 +11,7 @@
 /// decoding and the small amounts of sums (core/ops/cuda/reduce.cu), below kCublasLtWorkspaceBytes.
 namespace tessera::cuda {
 
-/// Of every product: NVIDIA's recommendation for sm_90, and enough for sm_80.
+/// Workspace of every product: NVIDIA's recommendation for sm_90, and enough for sm_80.
 inline constexpr size_t kCublasLtWorkspaceBytes = size_t{32} << 20;
 
 /// The tokens of a piece of embedding_backward's sums.

@@ -41,7 +41,7 @@ void dispatch(Device device, const Arguments&... arguments) {
   show_outputs(kCpuOp, arguments...);
 }
 
-/// The same for what only GPUs do in one kernel: `device` is a GPU or meta.
+/// dispatch() for ops that only GPUs fuse into one kernel: `device` is a GPU or meta.
 template <auto kCudaOp, auto kMetaOp, typename... Arguments>
 void dispatch_fused(Device device, const Arguments&... arguments) {
   static_assert(std::is_same_v<decltype(kCudaOp), decltype(kMetaOp)>);

@@ -16,7 +16,7 @@ int64_t visible_keys(int64_t t, int64_t length, const AttentionMask& mask) {
   if (mask.window == 0 || t < mask.global_tokens) return end;
   const int64_t most = mask.window - 1, step = mask.dilation;
   const int64_t before = std::min(most, t / step), after = std::min(most, (end - 1 - t) / step);
-  // Of the window's keys before t, these are global tokens.
+  // The window's keys before t that are global tokens.
   const int64_t in_both = std::max<int64_t>(0, before - (t - mask.global_tokens) / step);
   return before + 1 + after + mask.global_tokens - in_both;
 }
@@ -30,14 +30,14 @@ double visible_pairs(double length, const AttentionMask& mask) {
     for (int64_t t = 0; t < rows; ++t) pairs += static_cast<double>(visible_keys(t, rows, mask));
     return pairs;
   }
-  // Of the `reach` diagonals from the main one on, number d has length − d pairs.
+  // Diagonal d of the `reach` diagonals from the main one on has length − d pairs.
   const double reach =
       mask.window > 0 ? std::min(length, static_cast<double>(mask.window)) : length;
   const double one_way = reach * length - reach * (reach - 1.0) / 2.0;
   return mask.causal ? one_way : 2.0 * one_way - length;
 }
 
-/// The same for all heads of a batch. A dry run does not know the lengths of documents that differ:
+/// The pairs of all heads of a batch. A dry run does not know the lengths of documents that differ:
 /// it counts equal ones, which have the fewest pairs. Nor does it know what other masks hide, so
 /// that counts as visible.
 double visible_pairs(const Tensor& qkv, const AttentionOptions& options) {
@@ -63,8 +63,8 @@ void add_products(OpWork& work, DType dtype, double products) {
   (dtype == DType::f32 ? work.flops : work.matmul_flops) += products;
 }
 
-/// Of `hidden` or `additive`, the planes of `heads` heads of this rank. By position, documents that
-/// share a plane count once.
+/// Bytes of `hidden` or `additive`: the planes of `heads` heads of this rank. By position,
+/// documents that share a plane count once.
 double bytes_of_plane(const Tensor& plane, int64_t heads, const AttentionOptions& options) {
   const int dim = is_by_position(plane) ? 0 : 1;
   const bool has_planes_of_heads =
@@ -89,7 +89,7 @@ double flops_of_bias(double pairs, const AttentionOptions& options) {
   return options.position_bias.defined() ? pairs : 0.0;
 }
 
-/// What cuDNN needs, or may need if there is no GPU to ask.
+/// Logs the workspace that cuDNN needs, or may need if there is no GPU to ask.
 void log_cudnn_workspace(const Tensor& qkv, const AttentionOptions& options, bool backward) {
   const WorkspaceLog* log = WorkspaceLog::current();
   if (log == nullptr || qkv.numel() == 0 || options.memory.defined()) return;

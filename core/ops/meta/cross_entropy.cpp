@@ -14,7 +14,7 @@ double valid_bytes(const Tensor& logits, int64_t valid) {
 
 }  // namespace
 
-// Of each logit a maximum, a difference, exp and a sum.
+// Per logit: a maximum, a difference, exp and a sum.
 void cross_entropy_statistics(const Tensor& logits, const Tensor& targets, int64_t /*first*/,
                               int64_t valid, Tensor row_max, Tensor row_sum, Tensor target_logit) {
   log_work({.flops = 4.0 * valid_elements(logits, valid),

@@ -3,7 +3,7 @@
 
 namespace tessera::meta {
 
-// Of each pair of dims the frequency (2), the angle, its cosine and its sine.
+// Per pair of dims: the frequency (2), the angle, its cosine and its sine.
 void rotary_table(const Tensor& positions, const RotaryFormula& /*formula*/, Tensor table) {
   log_work({.flops = 5.0 / 2.0 * elements_of(table),
             .bytes_read = bytes_of(positions),

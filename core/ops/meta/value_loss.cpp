@@ -3,7 +3,7 @@
 
 namespace tessera::meta {
 
-// Of each logit two products, two sums, exp and log1p.
+// Per logit: two products, two sums, exp and log1p.
 void value_loss(const Tensor& logits, const Tensor& targets, ValueLoss /*loss*/, Tensor loss_sum) {
   log_work({.flops = 6.0 * elements_of(logits),
             .bytes_read = bytes_of(logits, targets, loss_sum),

@@ -16,7 +16,7 @@ inline int64_t heads_in_group(const ModelConfig& config) {
   return config.num_heads / config.resolved_kv_heads();
 }
 
-/// What self- and cross-attention know of a tensor rank's heads.
+/// A tensor rank's heads, for self- and cross-attention.
 struct LocalHeads {
   LocalHeads(const ModelConfig& config, int layer, const Communicator& tp);
 

@@ -8,8 +8,8 @@
 
 namespace tessera {
 
-/// What generation needs of S encoded sources: the keys and values of each decoder layer, with the
-/// heads of this tensor rank. Model::encode() makes it.
+/// S encoded sources, for generation: the keys and values of each decoder layer, with the heads
+/// of this tensor rank. Model::encode() makes it.
 struct SourceCache {
   std::vector<OwnedTensor> key_values;  ///< of each layer, (1, Ns, 2 Kl, D)
   OwnedTensor documents;                ///< (S + 1), as SourceTokens::documents

@@ -27,7 +27,7 @@ namespace tessera {
 /// hosts.
 class SpanningPart {
  public:
-  /// What the part works with; all of it must outlive the part.
+  /// References that the part works with; all must outlive the part.
   struct Group {
     const HostLayout& layout;
     int rank;  ///< in the group

@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// What NCCL reported when a call failed.
+/// NCCL's report of a failed call.
 struct NcclFailure {
   std::string_view operation;   ///< "all_reduce of fp32 (3, 4) on cuda:0"
   std::string_view code;        ///< NCCL's text for the result: "unhandled system error ..."

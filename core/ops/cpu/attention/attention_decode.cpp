@@ -12,8 +12,8 @@ namespace {
 
 constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
 
-/// What is added to the scores of a head's query and hidden from it, from key 0 on; nullptr if
-/// there is none.
+/// Rows of the planes that are added to a head's scores and that hide keys, from key 0 on; nullptr
+/// if there is none.
 struct ScoreRows {
   const float* bias = nullptr;
   const float* additive = nullptr;

@@ -9,7 +9,7 @@
 
 namespace tessera::cpu {
 
-/// What a mask hides from the queries of one segment and one head, and what is added to their
+/// The part of a mask for the queries of one segment and one head: hidden keys, and additions to
 /// scores. Queries and keys are counted from the segment's first.
 class SegmentMask {
  public:
@@ -33,7 +33,7 @@ class SegmentMask {
     if (mask.hidden_keys.defined()) {
       hidden_keys_ = mask.hidden_keys.data<uint8_t>() + segment.rows.begin;
     }
-    // Of the segment's first query and key.
+    // The plane from the segment's first query and key on.
     const auto corner = [&](const Tensor& plane) {
       const int64_t global_head = options.first_head + head;
       if (is_by_position(plane)) {

@@ -54,8 +54,8 @@ void bf16_right(const bfloat16* source, int64_t stride, int64_t rows, int64_t d,
 void bf16_right_transposed(const bfloat16* source, int64_t stride, int64_t rows, int64_t d,
                            bfloat16* tile, int64_t ld);
 
-/// The same for fp32 numbers, rounded to nearest. `cols` is a multiple of 16, with zeros beyond it
-/// up to a multiple of kBf16Depth.
+/// bf16_left() for fp32 numbers, rounded to nearest. `cols` is a multiple of 16, with zeros beyond
+/// it up to a multiple of kBf16Depth.
 void bf16_left(const float* source, int64_t stride, int64_t rows, int64_t cols, bfloat16* tile,
                int64_t ld);
 void bf16_right(const float* source, int64_t stride, int64_t rows, int64_t cols, bfloat16* tile,

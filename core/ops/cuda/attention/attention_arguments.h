@@ -30,7 +30,7 @@ struct AttentionArguments {
 
   bool causal;
   int window;
-  // What only AttentionForm::pattern reads.
+  // Read by AttentionForm::pattern only.
   int dilation, window_reach;  ///< keys within the window are less than the reach apart
   int prefix, global_tokens;   ///< as in AttentionMask; no global tokens without a window
   const int32_t* lengths;
@@ -162,10 +162,9 @@ inline AttentionArguments attention_arguments(const Tensor& qkv, const Attention
   return a;
 }
 
-/// What a kernel is compiled for, so that a position bias, keys of another tensor, and a mask with
-/// a prefix, global tokens, dilation or planes by position (`pattern`) cost registers only where
-/// they are used.
-/// Cross-attention has no position bias; `pattern` may have one.
+/// The forms of a kernel, compiled apart so that a position bias, keys of another tensor, and a
+/// mask with a prefix, global tokens, dilation or planes by position (`pattern`) cost registers
+/// only where they are used. Cross-attention has no position bias; `pattern` may have one.
 enum class AttentionForm : uint8_t { plain, bias, cross, pattern };
 
 inline bool has_pattern(const AttentionArguments& a) {

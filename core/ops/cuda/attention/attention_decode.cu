@@ -102,10 +102,10 @@ struct Decode {
   }
 };
 
-/// What kernels are compiled for; a pattern may have a position bias, and hide all keys.
+/// Forms that kernels are compiled for; a pattern may have a position bias, and hide all keys.
 enum class DecodeForm : uint8_t { plain, bias, pattern };
 
-/// What scores are relative to, given their maximum: if all keys are hidden, any finite number
+/// The reference of the scores, given their maximum: if all keys are hidden, any finite number
 /// makes their weights 2^−inf = 0.
 template <bool kMayHideAll>
 __device__ float reference_of(float max) {
@@ -185,7 +185,7 @@ __global__ void __launch_bounds__(RowShare<T, N, kColumns>::kThreads,
     if constexpr (kHasPattern) return shown[r];
     return first + r * kTeams < a.seen.end;
   };
-  /// Of a key or value in the cache.
+  /// The offset of element `r` of a key or value in the cache.
   const auto element = [&](int r) {
     if constexpr (!kHasPattern) return offset + r * kTeams * a.d;
     return (head / a.in_group * a.capacity + position(r)) * a.d;

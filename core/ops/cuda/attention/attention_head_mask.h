@@ -69,7 +69,7 @@ class HeadMask {
     return within_window(s, queries);
   }
 
-  /// The same for a mask with a pattern.
+  /// The keys of query `t` in a mask with a pattern.
   __device__ PatternColumns pattern_keys_of(int t) const {
     if (t >= a_.seq) return {{0, 0}, {0, 0}, 0};
     const Positions document = document_of(t);
@@ -256,7 +256,7 @@ class HeadMask {
   const uint8_t* hidden_keys_;
   const uint8_t* hidden_;
   const float* additive_;
-  // Of the dropout, read once: in a captured step they are in memory.
+  // Dropout's step and first row, read once: in a captured step they are in memory.
   uint32_t drop_step_;
   int64_t first_row_of_drops_;
 };

@@ -50,7 +50,7 @@ struct SeenColumns {
   __device__ bool overlaps(int first, int end) const { return first < any.end && any.begin < end; }
 };
 
-/// The same for a mask with a pattern, of whose `any` there may be a part that no row sees.
+/// SeenColumns for a mask with a pattern. `any` may include columns that no row sees.
 struct PatternSeenColumns : SeenColumns {
   Positions dilated, dense;  ///< contain all columns that any row sees of PatternColumns's parts
   Positions rows;            ///< of the tile
@@ -127,7 +127,7 @@ struct TileRows {
     });
   }
 
-  /// Of the warp's rows, row(i) for i < count, in a tile whose rows see `all_rows`.
+  /// Columns seen by the warp's rows, row(i) for i < count, in a tile whose rows see `all_rows`.
   template <typename Row>
   __device__ SeenColumns of_warp(const SeenColumns& /*all_rows*/, int count, const Row& row) const {
     return seen_by_warp(count, [&](int i) { return Positions{first[row(i)], last[row(i)]}; });
@@ -179,7 +179,7 @@ struct TileRows<kOrder, kRows, true> {
     seen.dilated = union_of_lanes(dilated);
     seen.dense = union_of_lanes(dense);
     seen.any = {min(seen.dilated.begin, seen.dense.begin), max(seen.dilated.end, seen.dense.end)};
-    // Of a whole tile nothing is added to scores.
+    // A fully visible tile adds nothing to the scores.
     seen.all = mask.adds() ? Positions{0, 0} : all;
     seen.rows = {first_row, first_row + kRows};
     seen.dilation = mask.dilation();

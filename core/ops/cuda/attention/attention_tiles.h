@@ -50,7 +50,7 @@ struct BlockPlace {
   __device__ BlockPlace(const AttentionArguments& a, int rows, bool reversed)
       : BlockPlace(a.seq, a.heads, rows, reversed) {}
 
-  /// Of one key-value head; h is the first head of its group.
+  /// The place of one key-value head; h is the first head of its group.
   __device__ static BlockPlace of_group(const AttentionArguments& a, int rows) {
     BlockPlace place(keys(a), a.kv_heads, rows, false);
     place.h *= a.in_group;

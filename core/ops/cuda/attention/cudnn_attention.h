@@ -34,8 +34,8 @@ void create_cudnn_handle();
 /// "cuDNN 9.19.0". Defined where kHasCudnn.
 std::string cudnn_name();
 
-/// What computes attention in training steps, for the start-up summary: "cuDNN 9.19.0 where it has
-/// a plan for this GPU, else own kernels", or "own kernels, because …".
+/// The implementation of attention in training steps, for the start-up summary: "cuDNN 9.19.0 where
+/// it has a plan for this GPU, else own kernels", or "own kernels, because …".
 inline std::string attention_implementation(const AttentionSetup& setup) {
   std::optional<std::string> reason = "this build has no cuDNN";
   if constexpr (kHasCudnn) reason = cudnn_attention_unsupported_reason(setup);

@@ -15,7 +15,7 @@
 /// Which attention cuDNN computes, as far as this is known without cuDNN.
 namespace tessera::cuda {
 
-/// What is known about a layer's attention before there is data.
+/// The facts about a layer's attention that are known before there is data.
 struct AttentionSetup {
   MaskKinds mask;
   DType dtype = DType::bf16;

@@ -84,7 +84,7 @@ void copy_statistics(const float* from, const StatisticsLayout& from_layout, flo
 void clear_blind_rows(const AttentionMask& mask, const DocumentPlaces& places,
                       const DocumentTables& tables, const StatisticsLayout& layout, Tensor out,
                       float* log_sum_exp);
-/// The same for gradients: zeros for the query of each row that sees nothing, and for the key and
+/// Clears gradients: zeros for the query of each row that sees nothing, and for the key and
 /// value of each row that is not seen. dqkv (B, T, heads + 2 kv_heads, head_dim), bf16.
 void clear_blind_gradients(const AttentionMask& mask, const DocumentPlaces& places,
                            const DocumentTables& tables, int64_t heads, Tensor dqkv);

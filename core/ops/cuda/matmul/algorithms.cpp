@@ -127,7 +127,7 @@ class Trial {
   std::byte *a_, *b_, *out_, *auxiliary_, *vector_;
 };
 
-/// What one rank sends to the others.
+/// The message of one rank to the others.
 struct TimedChoice {
   ProductKey key;
   cublasLtMatmulAlgo_t algorithm;

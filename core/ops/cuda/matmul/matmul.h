@@ -9,7 +9,7 @@
 #include "core/ops/cuda/matmul/product_key.h"
 #include "core/ops/device_ops.h"
 
-/// What cuBLASLt does beyond matmul() of core/ops/device_ops.inc.
+/// Products by cuBLASLt beyond matmul() of core/ops/device_ops.inc.
 namespace tessera::cuda {
 
 /// matmul, and sums[m] += Σ_k a[m, k] or sums[m] = that sum, (M) fp32. a is the transpose of a

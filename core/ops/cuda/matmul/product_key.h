@@ -9,7 +9,7 @@
 
 namespace tessera::cuda {
 
-/// What a product does to its sums before it writes them.
+/// The function that a product applies to its sums before it writes them.
 enum class Epilogue : uint8_t {
   none,
   bias,           ///< + bias
