@@ -43,4 +43,15 @@ expect 1 "missing: $plain" 1 next
 sed '3p; 3s/plain/other/' "$table" >"$new"
 check 1 "new: ${plain/plain/other}"
 
+# A compiler that only prints a message, as ptxas words it.
+compile() { # MESSAGE
+  tests/cuda/save_ptxas_report.sh sh -c 'echo "$0" >&2' "$1" -o "$folder/object" 2>/dev/null
+}
+kernel="wgmma.mma_async instructions are serialized due to ill formed pipeline stage in the function 'kernel'"
+compile "ptxas info    : Used 40 registers, 0 bytes smem" || { echo "a plain report failed"; failures=$((failures + 1)); }
+if compile "ptxas info    : (C7510) Potential Performance Loss: $kernel"; then
+  echo "serialized wgmma instructions were accepted"
+  failures=$((failures + 1))
+fi
+
 [ $failures = 0 ]
