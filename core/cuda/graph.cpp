@@ -90,6 +90,7 @@ void Graph::launch(const std::function<void(size_t)>& at_cut) const {
     if (i > 0) at_cut(i - 1);
     if (parts_[i] == nullptr) continue;
     check(cudaGraphLaunch(static_cast<cudaGraphExec_t>(parts_[i]), stream()), "cudaGraphLaunch");
+    bound_queue();
   }
 }
 

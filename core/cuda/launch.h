@@ -43,6 +43,7 @@ void launch(const char* what, const LaunchShape& shape, void (*kernel)(Parameter
   config.emulated_name = what;  // named in the emulator's messages
 #endif
   check(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...), what);
+  bound_queue();
 }
 
 }  // namespace tessera::cuda

@@ -1,9 +1,11 @@
 #include "core/cuda/runtime.h"
 
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <exception>
 
+#include "core/cuda/graph.h"
 #include "core/cuda/stream.h"
 #include "core/cuda/wait_check.h"
 #include "core/error.h"
@@ -14,8 +16,13 @@ namespace {
 
 struct ThreadState {
   cudaStream_t stream = nullptr;
-  // The stream is never destroyed: the driver may be gone when a thread ends.
+  // Events of bound_queue(), each recorded when so many operations had followed the one before it.
+  std::array<void*, 3> marks = {};
+  size_t next_mark = 0;
+  int since_mark = 0;
+  // Stream and events are never destroyed: the driver may be gone when a thread ends.
 };
+constexpr int kBetweenMarks = 128;
 
 thread_local ThreadState thread_state;
 thread_local int planned_multiprocessors = 0;  // 0 if not asked for yet
@@ -68,6 +75,18 @@ cudaStream_t stream() {
     check(cudaStreamCreateWithFlags(&state.stream, cudaStreamNonBlocking), "cudaStreamCreate");
   }
   return state.stream;
+}
+
+void bound_queue() {
+  ThreadState& state = thread_state;
+  if (++state.since_mark < kBetweenMarks || !WaitCheck::any()) return;
+  state.since_mark = 0;
+  if (is_recording()) return;  // nothing runs
+  void*& newest = state.marks[state.next_mark];
+  if (newest == nullptr) newest = make_event();
+  record_event(newest);
+  state.next_mark = (state.next_mark + 1) % state.marks.size();
+  if (void* oldest = state.marks[state.next_mark]; oldest != nullptr) wait_for_event(oldest);
 }
 
 int device_count() {

@@ -14,4 +14,10 @@ bool is_done(cudaError_t code);
 /// The calling thread's stream. All of its ops run on it in order.
 cudaStream_t stream();
 
+/// Call it after each kernel, product or graph on stream(). If the thread has wait checks
+/// (core/cuda/wait_check.h), it leaves at most 384 of them undone. A GPU's queue has room for about
+/// 1024, and a launch beyond that blocks in the driver: no check runs there and the watchdog sees
+/// no wait, so the rank would never notice a stopped peer.
+void bound_queue();
+
 }  // namespace tessera::cuda

@@ -151,8 +151,21 @@ void enqueue_work(Stream& stream, Work work) {
 
 uint64_t zeroed_bytes() { return zeroed; }
 
+/// As on a GPU, the host blocks when the queue is full.
+void wait_for_room(Stream& stream) {
+  constexpr uint64_t kRoom = 1024;
+  uint64_t enqueued = 0;
+  {
+    const std::lock_guard lock(streams().mutex);
+    if (stream.capture.active() || stream.running) return;
+    enqueued = stream.enqueued;
+  }
+  if (enqueued >= kRoom) wait_for(stream, enqueued - kRoom + 1);
+}
+
 void enqueue(Stream* stream, std::function<void()> work) {
   if (stream == nullptr) finish_device();  // the null stream waits for all others
+  wait_for_room(named(stream));
   enqueue_node(named(stream), [work = std::move(work)](Stream& on) {
     enqueue_work(on, [work] {
       work();

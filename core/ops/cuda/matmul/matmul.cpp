@@ -75,6 +75,7 @@ bool run(const Product& product) {
   if (is_not_taken(status) && rounded != sizes) status = enqueue(product, sizes, sizes);
   if (is_not_taken(status)) return false;
   check(status, "a matrix product");
+  bound_queue();
   return true;
 }
 

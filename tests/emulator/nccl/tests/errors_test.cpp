@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "core/memory.h"
+#include "core/ops/elementwise.h"
 #include "parallel/communicators/nccl/nccl_communicator.h"
 #include "parallel/communicators/nccl/nccl_environment.h"
 #include "parallel/communicators/thread/thread_communicator.h"
@@ -68,6 +69,21 @@ TEST(NcclErrors, ErrorInLaterCollectiveEndsRanksWaitingForGpu) {
                   cuda::synchronize();
                 }),
                 names_the_failure("all_reduce"));
+  }
+}
+
+// Launches follow a collective that cannot end, until the GPU's queue would be full.
+TEST(NcclErrors, ErrorEndsRanksThatLaunchOn) {
+  for (const char* lazy : {"0", "1"}) {
+    const cuda::Environment setting("TESSERA_EMULATOR_LAZY", lazy);
+    const emulator::NcclFault fault(2, 1, ncclSystemError);
+    EXPECT_THAT(error_of([](Communicator& world) {
+                  const OwnedTensor sums = numbers(world), own = numbers(world);
+                  for (int i = 0; i < 2; ++i) world.all_reduce(sums.tensor);
+                  for (int i = 0; i < 3000; ++i) scale(own.tensor, 1.0f, own.tensor);
+                  cuda::synchronize();
+                }),
+                tells_of_the_failure());
   }
 }
 
