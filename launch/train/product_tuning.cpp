@@ -1,7 +1,6 @@
 #include "launch/train/product_tuning.h"
 
 #include <algorithm>
-#include <functional>
 
 #include "core/cuda/runtime.h"
 #include "core/error.h"
@@ -30,10 +29,12 @@ std::string agree_on_algorithms([[maybe_unused]] const std::vector<cuda::Product
                                 [[maybe_unused]] const Tensor& scratch,
                                 [[maybe_unused]] Communicator& world) {
   if constexpr (kHasCuda) {
-    const auto gpus = all_gather_strings(world, cuda::device_kind(scratch.device().index).name);
-    if (std::adjacent_find(gpus.begin(), gpus.end(), std::not_equal_to<>()) != gpus.end()) {
+    const auto gpus = all_gather_strings(world, cuda::algorithms_identity());
+    const auto other = std::ranges::find_if(gpus, [&](auto& gpu) { return gpu != gpus.front(); });
+    if (other != gpus.end()) {
       cuda::use_algorithms("");
-      return "the first algorithm of each, because the GPUs differ";
+      return fmt::format("the first algorithm of each, because the GPUs differ: {} and {}",
+                         gpus.front(), *other);
     }
     std::string fastest;
     all_or_none(world, [&] {

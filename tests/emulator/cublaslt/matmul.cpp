@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <set>
@@ -196,6 +197,19 @@ const char* cublasLtGetStatusString(cublasStatus_t status) {
       return "the functionality requested is not supported";
   }
   return "?";
+}
+
+size_t cublasLtGetVersion() {
+  const char* versions = std::getenv("TESSERA_EMULATOR_CUBLASLT_VERSIONS");
+  if (versions == nullptr) versions = "130002";
+  int device = 0;
+  cudaGetDevice(&device);
+  for (const char* next = versions; device > 0; --device) {
+    next = std::strchr(next, ',');
+    if (next == nullptr) break;
+    versions = ++next;
+  }
+  return std::strtoul(versions, nullptr, 10);
 }
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {

@@ -16,6 +16,7 @@
 #include "parallel/communicators/staged/staged_communicator.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "tests/emulator/cublaslt/cublaslt.h"
+#include "tests/emulator/tests/test_launch.h"
 #include "tests/support/runs/small_runs.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_folder.h"
@@ -52,16 +53,34 @@ std::string product(Device device) {
   return {static_cast<const char*>(out.tensor.raw()), out.tensor.bytes()};
 }
 
+/// The product of product().
+std::vector<cuda::ProductKey> products_to_time() {
+  return {{64, 48, 32, MatrixLayout::rows, MatrixLayout::columns, DType::bf16, DType::bf16,
+           cuda::Epilogue::none, /*accumulate=*/false, /*alignment=*/16}};
+}
+
+// As on two hosts: an algorithm of one version may be none of the other.
+TEST_F(ProductTuning, RanksAgreeOnTheFirstIfVersionsDiffer) {
+  ASSERT_GE(cuda::device_count(), 2);
+  const cuda::Environment versions("TESSERA_EMULATOR_CUBLASLT_VERSIONS", "130002,130100");
+  run_thread_ranks(2, [](Communicator& world) {
+    cuda::use_device(world.rank());
+    const Device device{DeviceType::cuda, static_cast<int8_t>(world.rank())};
+    const OwnedTensor scratch({1 << 20}, DType::u8, device);
+    const std::string first = product(device);
+    const std::string note = agree_on_algorithms(products_to_time(), scratch.tensor, world);
+    EXPECT_NE(note.find("cuBLASLt 130100"), std::string::npos) << note;
+    EXPECT_TRUE(product(device) == first);
+  });
+}
+
 TEST_F(ProductTuning, RanksAgreeThoughTheirTimesDiffer) {
   ASSERT_GE(cuda::device_count(), 2);
   run_thread_ranks(2, [](Communicator& world) {
     cuda::use_device(world.rank());
     const Device device{DeviceType::cuda, static_cast<int8_t>(world.rank())};
     const OwnedTensor scratch({1 << 20}, DType::u8, device);
-    const std::vector<cuda::ProductKey> products = {{64, 48, 32, MatrixLayout::rows,
-                                                     MatrixLayout::columns, DType::bf16,
-                                                     DType::bf16, cuda::Epilogue::none,
-                                                     /*accumulate=*/false, /*alignment=*/16}};
+    const std::vector<cuda::ProductKey> products = products_to_time();
     const std::string first = product(device);
 
     // What each rank would choose for itself.

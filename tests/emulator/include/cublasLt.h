@@ -87,6 +87,7 @@ struct cublasLtMatmulHeuristicResult_t {
 const char* cublasLtGetStatusName(cublasStatus_t status);
 const char* cublasLtGetStatusString(cublasStatus_t status);
 
+size_t cublasLtGetVersion();  // of the current device's TESSERA_EMULATOR_CUBLASLT_VERSIONS
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle);
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle);
 

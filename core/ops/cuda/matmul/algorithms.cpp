@@ -1,5 +1,7 @@
 #include "core/ops/cuda/matmul/algorithms.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -152,6 +154,14 @@ const std::optional<cublasLtMatmulAlgo_t>& algorithm_for(const ProductKey& key) 
   thread_local LruCache<ProductKey, std::optional<cublasLtMatmulAlgo_t>, ProductKeyHash> algorithms(
       kMostAlgorithms);
   return algorithms.find_or_make(key, [&] { return first_algorithm(key); });
+}
+
+std::string algorithms_identity() {
+  int device = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  const DeviceInfo info = device_kind(device);
+  return fmt::format("{} with {} multiprocessors and cuBLASLt {}", info.name, info.multiprocessors,
+                     cublasLtGetVersion());
 }
 
 std::string time_algorithms(std::span<const ProductKey> products, const Tensor& scratch) {

@@ -28,10 +28,14 @@ bool uses_tf32();
 /// products that need more keep the first algorithm. Waits for the GPU.
 std::string time_algorithms(std::span<const ProductKey> products, const Tensor& scratch);
 
+/// "NVIDIA H200 with 132 multiprocessors and cuBLASLt 130002": choices of algorithms are valid only
+/// between equals. A driver may give a process a part of the multiprocessors (MIG, MPS).
+std::string algorithms_identity();
+
 /// Makes the calling thread's products use these algorithms, and the first one for every other
-/// product. Replaces those of an earlier call; "" means none. `choices` come from this program on
-/// a GPU of the same type. Algorithms sum in different orders, so ranks that must compute the same
-/// bits need the same choices. CUDA graphs keep the algorithms with which they were captured.
+/// product. Replaces those of an earlier call; "" means none. `choices` come from a rank with the
+/// same algorithms_identity(). Algorithms sum in different orders, so ranks that must compute the
+/// same bits need the same choices. CUDA graphs keep the algorithms with which they were captured.
 /// Returns the number of choices.
 int64_t use_algorithms(std::string_view choices);
 
