@@ -203,7 +203,13 @@ void NcclHandle::abort_all(const RankError& why) {
   }
   // Do not wait for their end: the caller may hold graphs that captured their calls. Their work on
   // the GPU ends meanwhile.
-  if (!comms.empty()) aborts.emplace_back([comms] { abort_together(comms); });
+  if (comms.empty()) return;
+  int device = 0;
+  cudaGetDevice(&device);
+  aborts.emplace_back([comms, device] {
+    cudaSetDevice(device);  // otherwise NCCL may create a context on the first GPU
+    abort_together(comms);
+  });
 }
 
 }  // namespace tessera
