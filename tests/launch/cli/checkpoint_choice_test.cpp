@@ -13,7 +13,7 @@ using namespace testing_interop;
 class CheckpointChoiceOfRun : public HuggingFaceFolder {
  protected:
   std::string chosen(bool best, std::optional<int64_t> step) const {
-    return resolve(CheckpointChoice{(folder_ / "run").string(), best, step}).filename().string();
+    return resolve(CheckpointChoice{folder_ / "run", best, step}).filename().string();
   }
 };
 

@@ -94,6 +94,13 @@ class Randomizer {
     }
     return ids;
   }
+  ColumnNames make(const ColumnMap&) {
+    ColumnNames columns;
+    for (const std::string_view name : kColumnNames) {
+      if (random_() % 4 == 0) columns.emplace(name, make(Text{}));
+    }
+    return columns;
+  }
   template <typename T>
   T make(const OneOf<T>& rule) {
     return rule.choices[random_() % rule.choices.size()].second;
