@@ -10,7 +10,8 @@
 namespace tessera {
 namespace {
 
-// What kernels reached on an H200 (docs/gpu-results.md), as means over the ops of a step.
+// Of an H200 (docs/gpu-results.md): products are fitted to the steps of GPT-2, the others are
+// typical of its kernels.
 constexpr ReachedSpeed kReached = {0.57, 0.25, 0.8};
 constexpr double kReachedOfLink = 2.0 / 3.0;
 

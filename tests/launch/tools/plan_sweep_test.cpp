@@ -147,7 +147,7 @@ TEST(StepTime, IsTheSumOfItsParts) {
   EXPECT_LT(time.mfu(), 0.65);  // products reach no more
 }
 
-// The speeds are those of one H200, where these two runs reached 48.5 and 50.3% (gpu-results.md).
+// The speeds are fitted to one H200, where these runs reached 48.5 and 50.3% (gpu-results.md).
 TEST(StepTime, PredictsMeasuredSpeeds) {
   RunConfig run = gpt2();
   run.model.dropout = run.model.attention_dropout = 0.0;
