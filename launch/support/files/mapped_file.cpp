@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "launch/support/files/checksum.h"
 #include "launch/support/files/file_descriptor.h"
+#include "launch/support/files/small_file.h"
 
 namespace tessera {
 MappedFile::MappedFile(const std::string& path) : path_(path) {
@@ -33,19 +34,20 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
   }
   bytes_ = {static_cast<const std::byte*>(data), size};
   known_ = KnownMapping(path_, file.get(), bytes_);
-  constexpr size_t kMostOfPointer = 1024;
-  if (size > kMostOfPointer || !text().starts_with("version https://git-lfs.github.com/spec/")) {
-    return;
+  try {
+    refuse_lfs_pointer(path, text());
+  } catch (const Error&) {
+    unmap();
+    throw;
   }
-  known_ = KnownMapping();
-  ::munmap(data, size);
-  bytes_ = {};
-  fail("{}: is a pointer of Git LFS, not the file itself: download it with `git lfs pull`", path);
 }
 
-MappedFile::~MappedFile() {
+MappedFile::~MappedFile() { unmap(); }
+
+void MappedFile::unmap() {
   known_ = KnownMapping();  // another mapping may soon be at this place
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  bytes_ = {};
 }
 
 void MappedFile::will_read(size_t begin, size_t count) const {

@@ -38,6 +38,8 @@ class MappedFile {
   const std::string& path() const { return path_; }
 
  private:
+  void unmap();
+
   std::string path_;
   std::span<const std::byte> bytes_;
   KnownMapping known_;

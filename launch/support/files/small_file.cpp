@@ -56,7 +56,15 @@ std::string read_small_file(const std::string& path, size_t most_bytes) {
   require(error == 0, "{}: cannot be read: {}", path, system_message(error));
   require(text.size() <= most_bytes, "{}: has more than {} bytes, the most that are allowed", path,
           most_bytes);
+  refuse_lfs_pointer(path, text);
   return text;
+}
+
+void refuse_lfs_pointer(const std::string& path, std::string_view text) {
+  constexpr size_t kMostOfPointer = 1024;
+  require(
+      text.size() > kMostOfPointer || !text.starts_with("version https://git-lfs.github.com/spec/"),
+      "{}: is a pointer of Git LFS, not the file itself: download it with `git lfs pull`", path);
 }
 
 std::string begin_of_file(const std::string& path, size_t most_bytes) {

@@ -21,9 +21,12 @@ std::string complaint(const std::string& line) {
   CLI::App app("", "tessera");
   app.require_subcommand(1);
   add_commands(app, exit_code);
-  for (CLI::App* command : app.get_subcommands(nullptr)) command->callback({});  // run nothing
+  app.immediate_callback();
+  app.callback([] { throw CLI::Success(); });  // run nothing
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::Success&) {
+    return "";
   } catch (const CLI::ParseError& error) {
     const std::string text = usage_error(app, error, arguments);
     return text.substr(0, text.find('\n'));

@@ -50,7 +50,7 @@ class Randomizer {
                                          "七", "~",    "%",   "-",  "\\n", "\xc2\x85"};
     std::string text = pieces[random_() % std::size(pieces)];
     while (random_() % 4 != 0) text += pieces[random_() % std::size(pieces)];
-    return text;
+    return text.starts_with('~') ? "." + text : text;  // only a shell replaces ~/
   }
   std::string make(const Passage&) {
     static const std::string ends[] = {"", "\n", "\t"};

@@ -197,6 +197,7 @@ TEST_P(ChoiceRuns, SumLogProbabilitiesOfChoicesOnEveryLayout) {
   EvalOptions options;
   options.multiple_choice = run.eval.multiple_choice;
   options.log_samples = folder / "samples.jsonl";
+  options.overwrite = true;
   for (const auto& [ranks, tensor, micro] :
        {std::array{1, 1, 8}, {1, 1, 1}, {2, 2, 3}, {2, 1, 2}, {4, 2, 1}}) {
     SCOPED_TRACE(fmt::format("{} ranks, {} tensor ranks, micro-batch {}", ranks, tensor, micro));
@@ -264,6 +265,7 @@ TEST_P(ChoiceRuns, ScoreContinuationsAndWholeTextsOnEveryLayout) {
   EvalOptions options;
   options.log_likelihoods = folder / "texts.jsonl";
   options.log_samples = folder / "scores.jsonl";
+  options.overwrite = true;
   write_file(*options.log_likelihoods, lines);
   int64_t greedy = 0;
   for (const auto& [ranks, tensor, micro] : {std::array{1, 1, 8}, {2, 2, 3}, {4, 2, 1}}) {

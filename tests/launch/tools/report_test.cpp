@@ -371,8 +371,8 @@ TEST(ReportPage, ComparesRuns) {
   for (RunPoint& point : worse.series["eval_loss"]) point.value += 1.0;
   const std::string page = to_html({small_run(), worse}, {.written = "now", .reload_seconds = {}});
   EXPECT_THAT(page, AllOf(HasSubstr("<h1>2 runs compared</h1>"),
-                          HasSubstr("<td class=\"n best\">2.5 <small>step 10</small></td>"),
-                          HasSubstr("<td class=\"n\">3.5 <small>step 10</small></td>"),
+                          HasSubstr("<td class=\"n best\">2.5000 <small>step 10</small></td>"),
+                          HasSubstr("<td class=\"n\">3.5000 <small>step 10</small></td>"),
                           HasSubstr("<td><code>optimizer.lr</code></td><td><code>0.001</code></td>"
                                     "<td><code>0.002</code></td>"),
                           Not(HasSubstr("<code>train.steps</code>"))));

@@ -104,7 +104,7 @@ TEST(LaunchCommand, RefusesCommandsThatDoNotTrain) {
       [] { command("mpirun -np 1 tessera train x.yaml : -np 1 tessera train x.yaml"); },
       {"several programs"});
   test::expect_error([] { command("mpirun --hostfile /nowhere/hosts tessera train x.yaml"); },
-                     {"/nowhere/hosts cannot be read"});
+                     {"/nowhere/hosts: cannot be opened"});
   test::expect_error([] { command("mpirun --host a --hostfile b tessera train x.yaml"); },
                      {"second option"});
 }
