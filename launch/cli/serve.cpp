@@ -138,8 +138,7 @@ void add_serve_command(CLI::App& app, int& exit_code) {
       "Each line of standard input is a list of a command that predicts with a model (eval, "
       "generate, attention, fill-mask, embed, classify) and its arguments, as in\n\n"
       "  [\"generate\", \"runs/a\", \"--prompt\", \"Once\"]\n\n"
-      "and is answered by a line {\"exit_code\": 0, \"output\": \"...\", \"error\": \"\"}. The "
-      "Python "
+      "and is answered by a line of JSON with exit_code, output and error. The Python "
       "module's tessera.Model uses it.");
   command->callback(
       [command, &exit_code] { exit_code = run_on_ranks(command_line_of(*command), serve); });

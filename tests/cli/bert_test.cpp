@@ -234,7 +234,7 @@ TEST_F(CliBert, EmbedsTextsOnAnyNumberOfRanks) {
   const std::string whole = read_text(path("alone.npy"));
   EXPECT_EQ(whole.size(), 128u + 40 * 32 * sizeof(float));
   for (const int ranks : {2, 4}) {
-    expect_success(ask_file(ranks, {"--output", path("shared.npy").string()}));
+    expect_success(ask_file(ranks, {"--overwrite", "--output", path("shared.npy").string()}));
     EXPECT_EQ(read_text(path("shared.npy")), whole);
   }
   expect_success(ask_file(4, {"--output", path("split.jsonl").string(), "--tensor", "2"}));

@@ -94,6 +94,7 @@ class Randomizer {
     }
     return ids;
   }
+  LoraTargets::Value make(const LoraTargets&) { return {make(Text{})}; }  // read without repetition
   ColumnNames make(const ColumnMap&) {
     ColumnNames columns;
     for (const std::string_view name : kColumnNames) {

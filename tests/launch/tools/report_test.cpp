@@ -353,8 +353,8 @@ TEST(ReportPage, HasChartsResultsAndConfigurationOfARun) {
   EXPECT_THAT(page,
               AllOf(HasSubstr("<title>a: training report</title>"), HasSubstr("gpt2 · 4 layers"),
                     HasSubstr("<dt>step</dt><dd>20 <small>of 20</small>"),
-                    HasSubstr("<dt>lowest evaluation loss</dt><dd>2.5 <small>step 10<"),
-                    HasSubstr("<dt>highest accuracy</dt><dd>62.5 % <small>step 20<"),
+                    HasSubstr("<dt>lowest evaluation loss</dt><dd>2.5000 <small>step 10<"),
+                    HasSubstr("<dt>highest accuracy</dt><dd>62.5% <small>step 20<"),
                     HasSubstr("<summary>config.yaml</summary><pre>run:\n"),
                     Not(HasSubstr("Keys that differ")), Not(HasSubstr("reload every"))));
   const Json json = json_in(page);
