@@ -16,9 +16,9 @@ mkdir "$new/runs"
 
 mapfile -t configs < <(grep -l '^ *precision: bf16' configs/*.yaml)
 for config in "${configs[@]}"; do
-  # "#   mpirun -np 8 build/cpu/tessera train configs/gpt2_774m.yaml --set parallel.tensor=2"
-  command=$(sed -n "s|^# *mpirun -np \([0-9]*\) [^ ]*tessera train $config|\1|p" "$config")
-  [ -n "$command" ] || { echo "$config: no line says how to run it with mpirun" >&2; exit 1; }
+  # "#   build/cpu/tessera run -np 8 train configs/gpt2_774m.yaml --set parallel.tensor=2"
+  command=$(sed -n "s|^# *[^ ]*tessera run -np \([0-9]*\) train $config|\1|p" "$config")
+  [ -n "$command" ] || { echo "$config: no line says how to run it on several ranks" >&2; exit 1; }
   read -r ranks settings <<<"$command"
   # shellcheck disable=SC2086 # several words
   "$tessera" plan "$config" --ranks "$ranks" $settings --roofline --markdown >"$new/runs/$(basename "$config" .yaml)"

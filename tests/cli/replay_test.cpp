@@ -110,10 +110,11 @@ TEST_F(CliReplay, FindsWhatWasNotFinite) {
     EXPECT_EQ(outcome.exit_code, 70) << outcome.output;
     EXPECT_EQ(outcome.count("The first tensor that is not finite is "), 1u) << outcome.output;
     const std::string metrics = read_text(path("run") / "metrics.jsonl");
-    const size_t end = metrics.find_last_not_of('\n') + 1;
-    const Json last = parse_json(
-        metrics.substr(metrics.rfind('\n', end - 1) + 1, end - metrics.rfind('\n', end - 1) - 1),
-        "the last line");
+    const size_t place = metrics.find("\"bad_step\"");
+    ASSERT_NE(place, std::string::npos) << metrics;
+    const size_t begin = metrics.rfind('\n', place) + 1;
+    const Json last = parse_json(metrics.substr(begin, metrics.find('\n', place) - begin),
+                                 "the line of the bad step");
     EXPECT_EQ(last["bad_step"], "loss");
     EXPECT_EQ(last["samples"].size(), 8u);
     const auto step = last["step"].get<int64_t>();
