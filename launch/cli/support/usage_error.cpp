@@ -173,7 +173,7 @@ std::string set_advice(const Unexpected& unexpected, const KeyAdvice& advice) {
   Names sets;
   for (const std::string& key : advice.keys) {
     std::string set = fmt::format("{}={}", key, value_of(unexpected, key));
-    if (set.find_first_of(" '\"[]{}*$;&|<>()") != std::string::npos) set = "'" + set + "'";
+    if (set.find_first_of(" '\"[]{}*$;&|<>()") != std::string::npos) set.insert(0, "'").append("'");
     sets.push_back("--set " + set);
   }
   if (sets.empty()) return advice.remark;
@@ -189,7 +189,7 @@ std::string habit_advice(const CLI::App& command, const Unexpected& unexpected) 
   for (const Habit& habit : kHabits) {
     if (!habit.command.empty() && habit.command != command.get_name()) continue;
     if (!has_word(habit.words, word)) continue;
-    const std::string answer(habit.answer);
+    std::string answer(habit.answer);
     if (!is_option(answer) && !habit.command.empty()) return answer;
     if (has_argument(command, answer)) return fmt::format("pass {} without an option", answer);
     if (std::ranges::count(options, answer) > 0) return fmt::format("it is {} here", answer);

@@ -50,8 +50,8 @@ bool has_plain_thought(std::string_view text) {
 /// A prompt and its completion.
 ChatForm form_without_roles() {
   ChatForm form{"prompts"};
-  form.at_start[index_of(Role::user)].emplace();
-  form.after[index_of(Role::user)][index_of(Role::assistant)].emplace();
+  form.at_start[index_of(Role::user)] = ChatForm::Turn{};
+  form.after[index_of(Role::user)][index_of(Role::assistant)] = ChatForm::Turn{};
   return form;
 }
 

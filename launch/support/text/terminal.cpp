@@ -117,7 +117,7 @@ std::string wrapped(const std::string& text, size_t width) {
       const size_t end = first_columns(line, width + 1).rfind(' ');
       if (end == std::string::npos || end < indent.size()) break;  // one long word
       result += line.substr(0, end) + "\n";
-      line = indent + line.substr(end + 1);
+      line.replace(0, end + 1, indent);
     }
     result += line + "\n";
   }
