@@ -94,7 +94,7 @@ RooflineGpu bounds_of(const PlanOptions& options, const std::string& name) {
   return gpu;
 }
 
-/// What a rank is assumed to reach.
+/// The speeds that a rank is assumed to reach.
 RooflineGpu machine_of(const PlanOptions& options, const RunConfig& config) {
   RooflineGpu gpu = RooflineGpu::measured(options.gpu.value_or(kDefaultGpu), config, options.ranks);
   if (options.flops) {

@@ -24,7 +24,7 @@
 namespace tessera {
 namespace {
 
-/// What both commands start.
+/// The launch that both commands start.
 struct Launch {
   LaunchRequest request;
   SuperviseOptions options;

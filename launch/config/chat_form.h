@@ -20,7 +20,7 @@ inline constexpr std::array<std::string_view, 3> kRoleNames = {"system", "user",
 
 constexpr size_t index_of(Role role) { return static_cast<size_t>(role); }
 
-/// What is left out at one side of a text.
+/// White space to remove at one side of a text.
 enum class Strip : uint8_t { none, lines, space };
 /// As str.strip() of Python: `lines` are line ends, `space` all white space.
 struct Trim {
@@ -28,7 +28,7 @@ struct Trim {
   bool operator==(const Trim&) const = default;
 };
 
-/// What happens to a reply that has thoughts, THOUGHT </think> TEXT.
+/// The treatment of a reply that has thoughts, THOUGHT </think> TEXT.
 enum class Thoughts : uint8_t {
   keep,        ///< nothing
   drop,        ///< only the text is written
@@ -46,7 +46,7 @@ enum class Thoughts : uint8_t {
 ///
 /// and a prompt ends with before(previous message, a reply) prompt_end.
 struct ChatForm {
-  /// What precedes a message, and what is left out of the text of the system and the user.
+  /// The text before a message, and the white space to remove from the message (not from replies).
   struct Turn {
     std::string before;
     Trim trim = {};

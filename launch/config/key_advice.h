@@ -24,8 +24,8 @@ struct KeyAdvice {
 };
 KeyAdvice advice_for(std::string_view word);
 
-/// What to write instead of an unknown key of `section`, or of an unknown word at the top level if
-/// `section` is "".
+/// Advises what to write instead of an unknown key of `section`, or of an unknown word at the top
+/// level if `section` is "".
 std::string unknown_key_advice(std::string_view section, std::string_view word);
 
 }  // namespace tessera

@@ -59,7 +59,7 @@ class MetricsLog {
   /// To the checkpoint of `step`, after `failed`.
   void rolled_back(int64_t step, const BadStep& failed, int64_t rollbacks);
   void evaluation(int64_t step, const Evaluation& found);
-  /// What happened after a step, in a sentence: a "warning", or why the run "failed".
+  /// Logs an event after a step, in a sentence: a "warning", or why the run "failed".
   void event(int64_t step, const char* kind, const std::string& text);
   void saved(const SavedCheckpoint& saved);
   void samples(int64_t step, const std::vector<ModelSample>& samples);

@@ -23,7 +23,7 @@ namespace {
 using Compared = ReplicaCheck::Compared;
 using Copies = ReplicaCheck::Copies;
 
-/// The same list on every rank, though a shard may have no elements.
+/// Lists the tensors to compare, equal on every rank, though a shard may have no elements.
 std::vector<Compared> compared_tensors(const ParameterStore& store) {
   const bool has_masters = store.precision() != DType::f32;
   const bool is_shared = store.layout().sharding().sharded();
@@ -52,7 +52,7 @@ std::vector<Compared> compared_tensors(const ParameterStore& store) {
   return all;
 }
 
-/// What a rank sends: its host, and its checksums.
+/// The message of a rank: its host, and its checksums.
 struct RankSums {
   std::string host;
   std::vector<int64_t> sums;

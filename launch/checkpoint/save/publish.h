@@ -11,8 +11,7 @@
 
 namespace tessera {
 
-/// Of the manifest's extra data: true if the next checkpoint replaces this one, because it was
-/// saved only so that a run that is killed loses little.
+/// A key of the manifest's extra data: true for a checkpoint by time, which the next one replaces.
 inline constexpr const char* kByTimeKey = "by_time";
 
 /// Called at named points of a save, so that tests can make it fail or die there; empty in a real

@@ -29,7 +29,7 @@ void add_step_options(CLI::App& command, CheckpointChoice& choice);
 /// evaluation loss was not kept.
 std::filesystem::path resolve(const CheckpointChoice& choice);
 
-/// The same result on every rank: only rank 0 searches and reports. Collective.
+/// Returns the first rank's result on every rank: only rank 0 searches and reports. Collective.
 std::filesystem::path resolve(const CheckpointChoice& choice, Communicator& world);
 
 }  // namespace tessera

@@ -56,7 +56,7 @@ class ServedWorld {
   /// The message of the last command's error; "" if it had none.
   std::string take_error() { return std::exchange(error_, ""); }
 
-  /// What the last command loaded, and a name of it: one of the same name may use it.
+  /// Objects that the last command loaded, and their name: a command with this name reuses them.
   std::string kept_name;
   std::shared_ptr<const void> kept;
 

@@ -13,7 +13,7 @@
 
 namespace tessera {
 
-/// What a command asks of a trained encoder: about one text, or all of a file.
+/// A question to a trained encoder: about one text, or about each of a file.
 struct Query {
   CheckpointChoice checkpoint;
   std::string text;

@@ -182,7 +182,7 @@ std::string set_advice(const Unexpected& unexpected, const KeyAdvice& advice) {
                      advice.remark.empty() ? "" : fmt::format(" ({})", advice.remark));
 }
 
-/// What to write instead of `unexpected`, or "" if it is not known.
+/// Says how to write `unexpected` here; "" if it is not known.
 std::string habit_advice(const CLI::App& command, const Unexpected& unexpected) {
   const std::string word = as_key(unexpected.word);
   const Names options = option_names(command);

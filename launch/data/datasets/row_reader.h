@@ -20,7 +20,7 @@ namespace tessera {
 struct RowFormat {
   std::vector<std::string_view> required;
   std::vector<std::string_view> optional = {};  ///< each in all rows or in none
-  /// What to do, for messages, if a column of that name is there and a required one is not.
+  /// Column -> advice for the message, if that column is there and a required one is missing.
   std::vector<std::pair<std::string_view, std::string_view>> advice = {};
 };
 
@@ -51,7 +51,7 @@ class RowReader {
   /// Advances; returns false after the last row. Texts of the earlier row become invalid.
   bool next();
 
-  /// Of the row's first line, from 1.
+  /// The number of the row's first line, from 1.
   int64_t number() const { return number_; }
   /// "data/texts.csv:7", for messages.
   const std::string& where() const { return where_; }
@@ -70,7 +70,7 @@ class RowReader {
  private:
   using Cells = std::vector<std::string>;
 
-  /// What the column is called in the file.
+  /// The column's name in the file.
   std::string_view name_in_file(std::string_view name) const;
   std::optional<size_t> column_of(std::string_view name) const;
   bool read_cells(Cells& cells);

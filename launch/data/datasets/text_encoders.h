@@ -73,7 +73,7 @@ class WordEncoder {
 std::shared_ptr<const TextSamples> read_labeled(const std::string& path, const Labels& labels,
                                                 const ClassificationEncoder& encoder,
                                                 const RowOptions& options = {});
-/// Likewise for sentences of labeled words (labeled_words.h).
+/// Reads sentences of labeled words (labeled_words.h).
 std::shared_ptr<const TextSamples> read_labeled(const std::string& path, const Labels& labels,
                                                 const WordEncoder& encoder,
                                                 const RowOptions& options = {});

@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-/// What the first row of a file says about its tuples; nullopt if it names no anchor, so that it is
+/// Columns of a file of tuples, by its first row; nullopt if it names no anchor, so that it is
 /// a file of something else, or cannot be read, which its reader reports.
 struct TupleColumns {
   bool negative = false;

@@ -60,7 +60,7 @@ class ModulePatterns {
 
   bool empty() const { return patterns_.empty(); }
 
-  /// That of a module, as in "model.layers.0.self_attn.q_proj", or `otherwise`.
+  /// The value for a module, as in "model.layers.0.self_attn.q_proj", or `otherwise`.
   double of(const std::string& module, double otherwise) const {
     std::optional<double> found;
     for (const auto& [name, value] : patterns_) {
@@ -107,7 +107,7 @@ struct AdapterSettings {
   LayerChoice layers;
   std::vector<std::string> modules;  ///< that were trained as a whole
 
-  /// What a module's adapter of this rank is multiplied by.
+  /// The factor of a module's adapter of this rank.
   double scale(double of_alpha, int64_t of_rank) const {
     const auto r = static_cast<double>(of_rank);
     return of_alpha / (rslora ? std::sqrt(r) : r);

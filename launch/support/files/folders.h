@@ -41,7 +41,7 @@ void delete_folder(const std::filesystem::path& folder);
 
 /// Whether a path, perhaps after a word and a colon, starts with ~/, which only a shell replaces.
 bool names_home(std::string_view path);
-/// That it does, and what to write, for messages.
+/// The message about such a path, with the remedy.
 std::string home_advice(std::string_view path);
 
 /// Creates the parent folders of a file with this path. Throws, naming the folder, on failure.

@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-/// What the start of a file of a known kind is, at a place.
+/// The bytes by which a kind of file is known, and their place.
 struct FileMagic {
   size_t at;
   std::string_view bytes;

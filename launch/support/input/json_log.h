@@ -23,7 +23,7 @@ using VisitJsonLog = std::function<void(const JsonLogLine& line)>;
 /// Calls `visit` for each line.
 void for_each_json_line(std::istream& lines, const VisitJsonLog& visit);
 
-/// The same for a regular file. Returns false if it cannot be read, or is something else.
+/// Visits the lines of a regular file. Returns false if it cannot be read, or is something else.
 bool for_each_json_line(const std::filesystem::path& path, const VisitJsonLog& visit);
 
 }  // namespace tessera

@@ -32,7 +32,7 @@ struct PageUses {
 /// anything. `title` is escaped.
 std::string page_start(std::string_view title, std::string_view style, const PageUses& uses = {});
 
-/// What a page may replace: another page of Tessera, or with --overwrite any file.
+/// The files that a page may replace: another page of Tessera, or with --overwrite any file.
 Replace replace_page(const std::string& path, bool told);
 
 template <typename... Args>

@@ -23,7 +23,7 @@ inline constexpr size_t kMaxJsonText = 1000;
 /// than kMaxJsonDepth, has more than kMaxJsonValues values or repeats a key in an object.
 Json parse_json(std::string_view text, const std::string& source);
 
-/// The same for a file of at most `most_bytes` (read_small_file), which messages name.
+/// Parses a file of at most `most_bytes` (read_small_file), which messages name.
 Json read_json_file(const std::filesystem::path& path, size_t most_bytes = size_t{64} << 20);
 
 /// Formats the library's error at `byte` (from 1) of a text: "at byte 3: ...".

@@ -24,13 +24,13 @@ void write_to_stdout(std::string_view bytes);
 /// as write_to_stdout() does.
 void print_text(std::string_view text);
 
-/// Likewise, in fmt's syntax.
+/// print_text() in fmt's syntax.
 template <typename... Args>
 void print_out(fmt::format_string<Args...> format, Args&&... args) {
   print_text(fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Likewise, but a file or a pipe gets the bytes of `text`, and only a terminal escapes.
+/// Prints the bytes of `text` to a file or a pipe; escapes them only on a terminal.
 void print_exactly(std::string_view text);
 
 /// Returns why `text` could not be printed, or nullopt, for output that a command does without.
@@ -40,7 +40,7 @@ std::optional<std::string> try_to_print(std::string_view text);
 /// exit code must do.
 void print_message(std::string_view text);
 
-/// Likewise, in fmt's syntax.
+/// print_message() in fmt's syntax.
 template <typename... Args>
 void print_error(fmt::format_string<Args...> format, Args&&... args) {
   print_message(fmt::format(format, std::forward<Args>(args)...));

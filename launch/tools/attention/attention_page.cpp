@@ -37,7 +37,7 @@ void add_legend(std::string& html) {
       "</label></div></div>\n";
 }
 
-/// What the pictures over an image show, and the choice of the query.
+/// Adds the legend of the pictures over an image, and the choice of the query.
 void add_image_legend(std::string& html, const AttendedImage& image) {
   const char* query = image.has_class_token ? "the class token" : "all patches, their mean";
   append_html(

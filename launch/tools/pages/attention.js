@@ -36,7 +36,7 @@
 
   const sizeOf = (attention) => [attention.hidden.length, attention.hidden[0].length];
 
-  // The same cell in every head of the layer, so that heads can be compared.
+  // Marks one cell in every head of the layer, so that heads can be compared.
   function point(svg, t, s, x, y) {
     const section = svg.closest(".sequence");
     const attention = attentionOf(svg);
@@ -80,7 +80,7 @@
   const stops = document.querySelector(".scale").dataset.colors.split(" ").map((color) =>
     [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16)));
 
-  // The same as heat_color() and color_index().
+  // As heat_color() and color_index() in C++.
   const indexOf = (weight) => Math.round(255 * Math.sqrt(Math.min(1, Math.max(0, weight))));
   const palette = Array.from({ length: 256 }, (_, index) => {
     const place = index / 255 * (stops.length - 1), below = Math.min(Math.floor(place), stops.length - 2);
@@ -126,7 +126,7 @@
       each ? "weight / largest weight of the map" : "weight of a key for a query";
   });
 
-  // Of an image: the weights of its patches for a query that the reader chooses.
+  // Images: the weights of the patches for a query that the reader chooses.
   for (const section of document.querySelectorAll("[data-patches]")) {
     const patches = Number(section.dataset.patches), first = Number(section.dataset.first);
     const pictures = section.querySelectorAll(".over-image");

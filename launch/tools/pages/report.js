@@ -20,7 +20,7 @@
     return element;
   }
 
-  // What the reader chose. It is kept in the address, so that it survives a reload.
+  // The reader's choices, kept in the address, so that they survive a reload.
   const state = { x: "step", smooth: 0, zoom: null, log: new Set(), off: new Set(), reload: true,
     sample: null };  // the step of the samples; null: the last one
   const hasTokens = runs.some((run) => run.series.tokens);
@@ -172,7 +172,7 @@
       }
     }
   }
-  // What all panels show of the x axis.
+  // The range of the x axis in all panels.
   function fullRange() {
     let from = Infinity, to = -Infinity;
     for (const { run, x } of allCurves()) {
@@ -321,7 +321,7 @@
         .map((event) => (runs.length > 1 ? run.name + " " : "") + `step ${stepText(event.step)} ` +
           event.text));
   }
-  // Where each run that is shown ends.
+  // The last step of each run that is shown.
   function runEnds() {
     const ends = runs.map(() => -Infinity);
     for (const { run, x } of allCurves()) {
@@ -533,7 +533,7 @@
     find("tools").hidden = false;
   }
 
-  // What the models wrote at a step or, if they wrote nothing then, before it.
+  // The models' samples at a step or, if there are none, before it.
   const sampleSteps = [...new Set(runs.flatMap((run) => run.samples.map(({ step }) => step)))]
     .sort((a, b) => a - b);
   const sampleIndex = () => state.sample === null ? sampleSteps.length - 1

@@ -32,7 +32,7 @@ struct SweepOptions {
   int64_t ranks = 1;
   size_t memory = 0;              ///< per rank, in bytes
   std::optional<int64_t> tensor;  ///< restricts the sweep to this number of tensor ranks
-  /// What a rank has, by its layout.
+  /// The GPU of a rank, by its layout.
   std::function<RooflineGpu(const RunConfig& config)> gpu;
 };
 

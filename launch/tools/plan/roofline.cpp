@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-// Of an H200 (docs/gpu-results.md): products are fitted to the steps of GPT-2, the others are
+// Speeds of an H200 (docs/gpu-results.md): products are fitted to steps of GPT-2, the others are
 // typical of its kernels.
 constexpr ReachedSpeed kReached = {0.57, 0.25, 0.8};
 constexpr double kReachedOfLink = 2.0 / 3.0;

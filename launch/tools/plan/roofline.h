@@ -34,7 +34,7 @@ struct RooflineGpu {
   /// The GPU of this name, which sends over NVLink. Throws, and lists the names, if none has it.
   static RooflineGpu of(const std::string& name);
 
-  /// The same with speeds that were measured on one H200 (docs/plan.md), and a network card of 400
+  /// A GPU with the speeds fitted to runs on one H200 (docs/plan.md), and a network card of 400
   /// Gbit/s per rank between hosts of 8.
   static RooflineGpu measured(const std::string& name, const RunConfig& config, int64_t ranks);
 };

@@ -20,8 +20,8 @@ namespace tessera {
 /// The format of a file of predictions.
 enum class PredictionFormat : uint8_t { tsv, csv, jsonl, npy };
 
-/// That of a path, by its extension: .tsv, .csv or .jsonl, or for vectors .jsonl or .npy. Throws
-/// for any other extension.
+/// The format of a path, by its extension: .tsv, .csv or .jsonl, or for vectors .jsonl or .npy.
+/// Throws for any other extension.
 PredictionFormat prediction_format(const std::string& path, bool vectors);
 
 /// The options of a prediction over a file.
@@ -36,7 +36,7 @@ struct FilePredictionOptions {
   int64_t samples = 1;   ///< texts generated for each prompt, in lines that follow one another
 };
 
-/// What a model predicts for a text, in the forms of the formats.
+/// The prediction for a text, in the form of each format.
 struct Prediction {
   Json object = Json::object();                     ///< .jsonl
   std::vector<std::vector<std::string>> rows = {};  ///< .tsv and .csv: cells, usually one row
@@ -51,7 +51,7 @@ struct FilePrediction {
 
   PredictionFormat format;
   std::vector<std::string> columns;  ///< the names of the cells of a row
-  /// What each text is: {"line": 3, "text": "..."}, and the order of these columns.
+  /// Describes each text: {"line": 3, "text": "..."}, and gives the order of these columns.
   std::vector<Json> inputs = {};
   std::vector<std::string> input_columns = {"line", "text"};
   /// .tsv has only the cells, and an empty line after each text, as files of labeled words.
@@ -80,7 +80,7 @@ std::unique_ptr<const FilePrediction> label_prediction(const ModelConfig& config
                                                        const std::vector<std::string>& labels,
                                                        const FilePredictionOptions& options);
 
-/// The same for the images of a set (open_images()), whose own labels are ignored. Instead of a
+/// Predictions for the images of a set (open_images()), whose own labels are ignored. Instead of a
 /// line and a text, there is the image: its file, or its number from 0.
 std::unique_ptr<const FilePrediction> image_prediction(const ModelConfig& config,
                                                        const std::vector<std::string>& labels,

@@ -404,7 +404,7 @@ void shrink_patterns(ShrunkRun& run) {
   if (config.model.lora_targets.empty()) config.model.lora_targets = ModelConfig{}.lora_targets;
 }
 
-/// Of the kind that the configuration needs, so that keys can be derived from it.
+/// Writes data of the kind that the configuration needs, so that keys can be derived from it.
 void make_up_missing_data(ConfigToProve& loaded, const std::filesystem::path& folder) {
   RunConfig& config = loaded.config;
   const auto missing = std::ranges::find_if(config.data.train.parts, [](const auto& part) {

@@ -24,7 +24,7 @@ class DivergenceWatch {
     double median = 0.0, largest = 0.0;
   };
 
-  /// Of the last `count` results.
+  /// The level of the last `count` results.
   Level level_of(const std::vector<double>& values, size_t count) const;
   void update_levels();
   std::string rise(const char* name, const std::vector<double>& values, const Level& level,

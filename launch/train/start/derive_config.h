@@ -12,7 +12,7 @@
 
 namespace tessera {
 
-/// Where a run continues, for train.epochs.
+/// The state from which a run continues, for train.epochs.
 struct RunPosition {
   int64_t steps = 0, samples = 0;  ///< done
   int64_t all_steps = 0;           ///< train.steps as before for the same epochs; 0: not known

@@ -13,7 +13,7 @@ namespace tessera {
 /// Why a run saves, or ends before its last step. The largest of all ranks' counts.
 enum class StopReason : int32_t { none, save, out_of_time, signal };
 
-/// What asks a run to save and end, besides a SIGHUP that is not ignored.
+/// Signals that ask a run to save and end, besides a SIGHUP that is not ignored.
 inline constexpr std::array<int, 3> kStopSignals = {SIGTERM, SIGINT, SIGUSR1};
 
 /// SIGINTs within so many seconds are one request: programs that forward it, such as timeout(1),

@@ -111,7 +111,7 @@ ChatForm form_of(const std::string& jinja) {
   return form;
 }
 
-/// What precedes a message of `role`, after one of `previous` or at the start.
+/// The text before a message of `role`, after one of `previous` or at the start.
 std::optional<std::string> before(const ChatForm::Turns& turns, size_t role) {
   return turns[role] ? std::optional(turns[role]->before) : std::nullopt;
 }

@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-/// What a run's numbers are expected to be at a step.
+/// The expected numbers of a run at a step.
 struct Course {
   const char* name;
   int64_t steps;

@@ -10,10 +10,6 @@ namespace {
 
 constexpr std::chrono::seconds kLimit{60};
 
-constexpr const char* kProgram =
-#include "derive_chat_form.py.inc"
-    ;
-
 RenderedChat check_from_json(const Json& json, const std::string& where) {
   const JsonObject object(json, where);
   RenderedChat check{{}, object.flag("is_prompt"), object.at("text").get<std::string>()};
@@ -32,7 +28,7 @@ DerivedChat derive_chat_form(const std::string& jinja,
                              const std::map<std::string, std::string>& tokens,
                              const std::vector<std::string>& names) {
   const Json request = {{"jinja", jinja}, {"tokens", Json(tokens)}, {"names", names}};
-  const auto output = run_program({"python3", "-c", kProgram}, to_text(request), kLimit);
+  const auto output = run_program({"python3", "-c", std::string(kDeriveChatFormPy)}, to_text(request), kLimit);
   constexpr const char* kAdvice =
       "install python3 and jinja2 (Debian's python3-jinja2) and import again";
   require(output.has_value(), "it needs python3, which is missing: {}", kAdvice);

@@ -2,12 +2,16 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "launch/config/chat_form.h"
 
 namespace tessera {
+
+/// The program of python3 that derives a form, which the build embeds (cmake/embed.cmake).
+extern const std::string_view kDeriveChatFormPy;
 
 /// A conversation and what a template writes of it.
 struct RenderedChat {
