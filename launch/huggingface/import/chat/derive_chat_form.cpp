@@ -28,7 +28,8 @@ DerivedChat derive_chat_form(const std::string& jinja,
                              const std::map<std::string, std::string>& tokens,
                              const std::vector<std::string>& names) {
   const Json request = {{"jinja", jinja}, {"tokens", Json(tokens)}, {"names", names}};
-  const auto output = run_program({"python3", "-c", std::string(kDeriveChatFormPy)}, to_text(request), kLimit);
+  const auto output =
+      run_program({"python3", "-c", std::string(kDeriveChatFormPy)}, to_text(request), kLimit);
   constexpr const char* kAdvice =
       "install python3 and jinja2 (Debian's python3-jinja2) and import again";
   require(output.has_value(), "it needs python3, which is missing: {}", kAdvice);
