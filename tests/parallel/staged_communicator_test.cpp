@@ -52,11 +52,11 @@ TEST_P(StagedCases, HoldForGpuTensors) {
   run_thread_ranks(size, [&](Communicator& world) { the_case.body(*mirrored(staged(world))); });
 }
 
-// Pieces of 5000 bytes: the largest tensors need more pieces than may be pending.
+// Pieces of 10,000 bytes: the largest tensors need more pieces than may be pending.
 TEST_P(StagedCases, HoldForGpuTensorsInPieces) {
   const auto& [the_case, size] = GetParam();
   run_thread_ranks(size,
-                   [&](Communicator& world) { the_case.body(*mirrored(staged(world, 5003))); });
+                   [&](Communicator& world) { the_case.body(*mirrored(staged(world, 10007))); });
 }
 
 TEST_P(StagedCases, HoldForHostTensors) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <utility>
 
 #include "core/memory.h"
@@ -122,7 +123,12 @@ class Prove : public testing::Test {
 };
 
 TEST_F(Prove, SmallRunsPass) {
+  // Other kinds have their parts.
+  const std::set<SmallKind> left_out = {SmallKind::gpt_documents, SmallKind::qwen3,
+                                        SmallKind::bert_blend, SmallKind::embeddings_cls,
+                                        SmallKind::mean_classifier};
   for (const SmallKind kind : test::kSmallKinds) {
+    if (left_out.count(kind) > 0) continue;
     SCOPED_TRACE(to_string(kind));
     const Certificate found = prove(kind, 2);
     EXPECT_EQ(found.failures(), 0) << to_json(found).dump(2);
