@@ -32,6 +32,7 @@ foreach(variant ${variants})
   endforeach()
   add_executable(tessera_program_${variant} $<TARGET_OBJECTS:tessera>)
   # The files of launch/'s libraries, because the targets would bring the libraries of the first variant.
+  set(outside)
   foreach(library ${launch_libraries})
     target_link_libraries(tessera_program_${variant} PRIVATE $<TARGET_FILE:${library}>)
     get_target_property(libraries ${library} LINK_LIBRARIES)

@@ -842,7 +842,8 @@ void describe(Config& config, auto& section) {
   section("augmentation", config.augmentation,
           "Random changes of training images, which differ in every epoch and are the same on any "
           "number of ranks. Not for texts, and not in evaluations.");
-  section("parallel", config.parallel, "How the ranks that `mpirun` starts share the work.");
+  section("parallel", config.parallel,
+          "How the ranks that `tessera run -np N` starts share the work.");
   section("batch", config.batch, "Batch sizes, in sequences of up to `model.seq_length` tokens.");
   section("train", config.train, "The length of the run, and what it trades for memory and speed.");
   section("optimizer", config.optimizer, "The optimizer and its learning rate.");

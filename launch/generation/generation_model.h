@@ -11,7 +11,7 @@ namespace tessera {
 
 /// Advice when a GPU runs out of memory, for MemoryUse.
 inline constexpr std::string_view kSplitAdvice =
-    "start more ranks with mpirun, which split the model";
+    "start more ranks with `tessera run -np N`, which split the model";
 
 /// A model that generates texts and the memory for its passes: that of a checkpoint (TextModel), or
 /// of a training run between two steps (Trainer).

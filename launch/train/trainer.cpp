@@ -448,7 +448,7 @@ void Trainer::require_finite_steps() {
   throw SharedError(
       fmt::format(
           "{}{}. Resume from an earlier checkpoint with a smaller optimizer.lr, or with "
-          "optimizer.grad_clip: training stops before it changes a weight, and checkpoints are "
+          "optimizer.grad_clip. Training stopped before it changed a weight, and checkpoints are "
           "unchanged. {}{}",
           failed_step_->what,
           most == 0 ? ""

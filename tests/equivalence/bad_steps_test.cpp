@@ -318,7 +318,7 @@ TEST_F(BadSteps, SkipASpikeOnDevices) {
       test::expect_error([&] { trainer.result(); },
                          {"the gradient norm of step 7 is a spike, ",
                           "and train.max_skipped_steps allows no more than 1",
-                          "training stops before it changes a weight", "tessera replay"});
+                          "Training stopped before it changed a weight", "tessera replay"});
     });
   }
 }

@@ -50,7 +50,7 @@ IndexedDatasetWriter::IndexedDatasetWriter(const std::string& prefix, const Opti
               options.max_sequence_length <= std::numeric_limits<int32_t>::max(),
           "max_sequence_length is {}, but must be 1 to {}", options.max_sequence_length,
           std::numeric_limits<int32_t>::max());
-  if (options.order) unordered_.emplace(unordered_path(prefix), Replace::told);
+  if (options.order) unordered_.emplace(unordered_path(prefix), Replace::overwrite);
 }
 
 void IndexedDatasetWriter::append(std::span<const int32_t> tokens) {

@@ -48,9 +48,7 @@ void remember(const std::optional<Status>& status) {
 }
 
 void require_no_input(const std::string& path) {
-  const std::optional<Status> file = status_of(AT_FDCWD, path.c_str(), 0);
-  const std::lock_guard lock(inputs().mutex);
-  require(!file || !inputs().known.contains(file->identity),
+  require(!is_input(path),
           "{}: this command reads it, so it cannot be its output: choose another output", path);
 }
 
@@ -59,6 +57,12 @@ void require_no_input(const std::string& path) {
 void remember_input(const std::string& path) { remember(status_of(AT_FDCWD, path.c_str(), 0)); }
 
 void remember_input(int descriptor) { remember(status_of(descriptor, "", AT_EMPTY_PATH)); }
+
+bool is_input(const std::string& path) {
+  const std::optional<Status> file = status_of(AT_FDCWD, path.c_str(), 0);
+  const std::lock_guard lock(inputs().mutex);
+  return file && inputs().known.contains(file->identity);
+}
 
 void require_replaceable(const std::string& path, Replace replace) {
   if (replace != Replace::own) {

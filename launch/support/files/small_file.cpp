@@ -42,14 +42,14 @@ int read_up_to(int file, size_t most_bytes, std::string& text) {
   return 0;
 }
 
-FileDescriptor open_regular_file(const std::string& path) {
+FileDescriptor open_without_waiting(const std::string& path) {
   return FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
 }
 
 }  // namespace
 
 std::string read_small_file(const std::string& path, size_t most_bytes) {
-  const FileDescriptor file = open_regular_file(path);
+  const FileDescriptor file = open_without_waiting(path);
   require(file.valid(), "{}: cannot be opened: {}", path, system_message(errno));
   std::string text;
   const int error = read_up_to(file.get(), most_bytes, text);
@@ -68,7 +68,7 @@ void refuse_lfs_pointer(const std::string& path, std::string_view text) {
 }
 
 std::string begin_of_file(const std::string& path, size_t most_bytes) {
-  const FileDescriptor file = open_regular_file(path);
+  const FileDescriptor file = open_without_waiting(path);
   struct stat status = {};
   if (!file.valid() || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return "";
   std::string text;

@@ -63,8 +63,8 @@ std::string page_start(std::string_view title, std::string_view style, const Pag
   return html;
 }
 
-Replace replace_page(const std::string& path, bool told) {
-  return replace_if(told || begin_of_file(path, kBegin.size()) == kBegin);
+Replace replace_page(const std::string& path, bool overwrite) {
+  return replace_if(overwrite || begin_of_file(path, kBegin.size()) == kBegin);
 }
 
 }  // namespace tessera

@@ -33,7 +33,7 @@ struct PageUses {
 std::string page_start(std::string_view title, std::string_view style, const PageUses& uses = {});
 
 /// The files that a page may replace: another page of Tessera, or with --overwrite any file.
-Replace replace_page(const std::string& path, bool told);
+Replace replace_page(const std::string& path, bool overwrite);
 
 template <typename... Args>
 void append_html(std::string& html, fmt::format_string<Args...> format, Args&&... args) {

@@ -12,7 +12,7 @@
 namespace tessera {
 
 void Journal::add(const std::string& event, const std::string& text, const Json& more) {
-  if (!exists_) return;
+  if (!enabled_) return;
   print_error("supervise: {}\n", text);
   Json line = {{"time", now_in_utc()}, {"event", event}};
   line.update(more);

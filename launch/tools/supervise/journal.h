@@ -11,8 +11,8 @@ namespace tessera {
 /// line is also printed for people. Without restarts there is none.
 class Journal {
  public:
-  Journal(std::filesystem::path run_dir, bool exists)
-      : run_dir_(std::move(run_dir)), exists_(exists) {}
+  Journal(std::filesystem::path run_dir, bool enabled)
+      : run_dir_(std::move(run_dir)), enabled_(enabled) {}
 
   /// Prints `text` as a line on standard error and appends `event` with the time and the other
   /// members of `more`. A file that cannot be written is a warning.
@@ -20,7 +20,7 @@ class Journal {
 
  private:
   std::filesystem::path run_dir_;
-  bool exists_;
+  bool enabled_;
 };
 
 }  // namespace tessera

@@ -239,8 +239,13 @@ void write_run_config(const RunConfig& config, const KeyOrigins& origins) {
   const fs::path run = config.run.dir;
   // Before its first start, a run has none, and the user's may be there.
   const bool has_begun = fs::exists(run / "metrics.jsonl") || fs::exists(checkpoints_folder(run));
-  const Replace replace = has_begun ? Replace::own : Replace::told;
-  write_whole_files({{(run / "config.yaml").string(), to_yaml(config, origins)}}, replace);
+  const Replace replace = has_begun ? Replace::own : Replace::overwrite;
+  const std::string path = run / "config.yaml";
+  require(has_begun || !is_input(path),
+          "{} is the configuration of this start, and the first start of a run does not replace "
+          "it: move it out of run.dir, and start with it there",
+          path);
+  write_whole_files({{path, to_yaml(config, origins)}}, replace);
 }
 
 std::string start_or_resume(const RunConfig& config, Trainer& trainer, Communicator& world,

@@ -24,7 +24,7 @@ TEST(Replace, ReplacesOnlyWhatItMay) {
   const auto write = [&](Replace replace) { write_whole_files({{path, "new"}}, replace); };
   write(Replace::refuse);
   expect_error([&] { write(Replace::refuse); }, {path.c_str(), "exists", "--overwrite"});
-  write(Replace::told);
+  write(Replace::overwrite);
   fs::create_symlink("nothing", folder / "link");
   expect_error([&] { require_replaceable(folder / "link", Replace::refuse); }, {"exists"});
 }
@@ -39,11 +39,11 @@ TEST(Replace, NeverReplacesAnInput) {
   PieceReader(input).next();
   for (const char* name : {"input", "link", "hard", "staged", "./input"}) {
     const std::string path = folder / name;
-    expect_error([&] { write_whole_files({{path, "new"}}, Replace::told); }, {"reads it"});
+    expect_error([&] { write_whole_files({{path, "new"}}, Replace::overwrite); }, {"reads it"});
   }
   EXPECT_EQ(fs::file_size(input), 4u);
   std::ofstream(folder / "other") << "text";
-  write_whole_files({{folder / "other", "new"}}, Replace::told);
+  write_whole_files({{folder / "other", "new"}}, Replace::overwrite);
 }
 
 TEST(Replace, NeverReplacesWhatIsNoFile) {
@@ -54,7 +54,7 @@ TEST(Replace, NeverReplacesWhatIsNoFile) {
        {folder / "folder", folder / "pipe", std::string("/dev/null"), std::string("/dev/stdout")}) {
     struct stat status = {};
     if (::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode)) continue;
-    for (const Replace replace : {Replace::refuse, Replace::told, Replace::own}) {
+    for (const Replace replace : {Replace::refuse, Replace::overwrite, Replace::own}) {
       expect_error([&] { require_replaceable(path, replace); }, {path.c_str()});
     }
   }
@@ -64,9 +64,9 @@ TEST(Replace, KnowsPagesOfTessera) {
   const test::TestFolder folder;
   std::ofstream(folder / "own.html") << page_start("a run", "");
   std::ofstream(folder / "other.html") << "<!DOCTYPE html>\n<html>";
-  EXPECT_EQ(replace_page(folder / "own.html", false), Replace::told);
+  EXPECT_EQ(replace_page(folder / "own.html", false), Replace::overwrite);
   EXPECT_EQ(replace_page(folder / "other.html", false), Replace::refuse);
-  EXPECT_EQ(replace_page(folder / "other.html", true), Replace::told);
+  EXPECT_EQ(replace_page(folder / "other.html", true), Replace::overwrite);
 }
 
 }  // namespace

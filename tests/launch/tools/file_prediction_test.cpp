@@ -49,7 +49,7 @@ class FilePredictions : public testing::Test {
       const ParallelGroups groups = make_parallel_groups(world, tensor);
       Checkpoint opened = Checkpoint::open(checkpoint);
       TextModel model(opened, *groups.tp, kCpu, rows);
-      predict_file(*open(model.config()), model, output, {world, *groups.dp}, Replace::told);
+      predict_file(*open(model.config()), model, output, {world, *groups.dp}, Replace::overwrite);
     });
     return read_file(output);
   }

@@ -89,7 +89,7 @@ class TrainerSteps : public testing::Test {
       before.expect_same(trainer.parameters());
       const std::string of_step = std::string("the ") + what + " of step 2 is ";
       const auto fails = [&](auto&& call) {
-        test::expect_error(call, {of_step.c_str(), "training stops before it changes a weight"});
+        test::expect_error(call, {of_step.c_str(), "Training stopped before it changed a weight"});
       };
       fails([&] { trainer.result(); });
       fails([&] { trainer.save(); });

@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "launch/config/load_config.h"
 #include "launch/data/training_data.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "parallel/process_grid.h"
@@ -51,6 +56,18 @@ TEST_F(Resume, ReportsNothingForSameOrder) {
     const RunConfig run = run_on({{"half", scale * 0.7}, {"data", scale * 0.1}});
     EXPECT_THAT(reports_of(run), IsEmpty()) << scale;
   }
+}
+
+TEST_F(Resume, FirstStartKeepsTheConfigurationItReads) {
+  const RunConfig run = run_on({{"data", 1.0}});
+  make_run_folder(run);
+  write_run_config(run);
+  write_run_config(run);  // such as after a start that died
+  const std::string path = run.run.dir + "/config.yaml";
+  load_config(path);
+  test::expect_error([&] { write_run_config(run); }, {path.c_str(), "move it out of run.dir"});
+  std::filesystem::create_directory(run.run.dir + "/checkpoints");
+  write_run_config(run);
 }
 
 TEST_F(Resume, IgnoresWeightOfSingleDataset) {
