@@ -98,14 +98,20 @@ void TrainingLoop::keep_run_folder() {
   all_or_none(world_, [&] {
     if (!lock_) return;
     const RunLock::Found found = lock_->find();
-    require(found != RunLock::Found::other,
-            "run.dir {} was replaced by another folder while the run was using it, so the "
-            "checkpoint of step {} is not saved there: choose another run.dir",
-            config_.run.dir, trainer_.steps_done());
-    if (found == RunLock::Found::locked) return;
-    make_run_folder(config_);
-    lock_.emplace(config_.run.dir);
-    open_run_folder();
+    if (found == RunLock::Found::other) {
+      throw CodedError(
+          fmt::format("run.dir {} was replaced by another folder while the run was using it, so "
+                      "the checkpoint of step {} is not saved there: choose another run.dir",
+                      config_.run.dir, trainer_.steps_done()),
+          ExitCode::output);
+    }
+    if (found == RunLock::Found::locked && metrics_) return;
+    metrics_ = nullptr;  // until the folder is complete, which may take several saves
+    with_exit_code(ExitCode::output, [&] {
+      make_run_folder(config_);
+      if (found == RunLock::Found::nothing) lock_ = RunLock(config_.run.dir);
+      open_run_folder();
+    });
     console_.warning(fmt::format(
         "run.dir {} was removed while the run was using it. It is made again, with the checkpoint "
         "of step {}; earlier checkpoints and metrics are lost",
@@ -127,8 +133,10 @@ ExitCode TrainingLoop::run() {
     finish_save_after_error();  // all ranks are here
     write_report(/*run_goes_on=*/false);
     throw;
-  } catch (const std::exception&) {
-    if (world_.size() == 1) finish_save_after_error();
+  } catch (const std::exception& error) {
+    if (world_.size() > 1) throw;  // the others may wait for this rank
+    if (metrics_) metrics_->event(trainer_.steps_done(), "failed", message_of(error));
+    finish_save_after_error();
     throw;
   }
 }
@@ -141,7 +149,7 @@ ExitCode TrainingLoop::run_steps() {
   history_ = EvaluationHistory::load(config_, trainer_.steps_done(), world_);
   if (owes_evaluation(config_, trainer_.steps_done(), history_)) evaluate();
   if (owes_samples(config_, trainer_.steps_done(), world_)) write_samples();
-  if (patience_is_over()) end_early(/*is_saved=*/true);
+  if (patience_is_over()) end_early();
   for (;;) {
     try {
       return run_steps_until_failure(signal);
@@ -222,7 +230,7 @@ ExitCode TrainingLoop::run_steps_until_failure(StopSignal& signal) {
     if (is_due(config_.log.attention_interval, step)) write_attention();
     if (evaluates) evaluate();
     const bool ends_early = !ends && patience_is_over();
-    if (ends_early) end_early(/*is_saved=*/saves);
+    if (ends_early) end_early();
     if (samples || (ends_early && config_.eval.sample_interval > 0)) write_samples();
     if (is_due(config_.log.report_interval, step)) write_report(/*run_goes_on=*/true);
   }
@@ -392,9 +400,9 @@ void TrainingLoop::write_page(const char* name, const std::function<void()>& wri
 
 bool TrainingLoop::patience_is_over() const { return history_.exhausts(config_.eval.patience); }
 
-void TrainingLoop::end_early(bool is_saved) {
-  if (trainer_.saving()) finish_save();
-  if (!is_saved) save(SaveKind::last);
+void TrainingLoop::end_early() {
+  if (trainer_.saving()) finish_earlier_save(SaveKind::last);
+  if (saved_step_ != trainer_.steps_done()) save(SaveKind::last);
   console_.line(fmt::format(
       "the run ends after step {}: the last {} evaluations were no better than that of step {} "
       "(eval.patience is {})",
@@ -405,13 +413,13 @@ void TrainingLoop::save(SaveKind kind) {
   const PhaseScope phase(RunPhase::saving);
   if (trainer_.saving()) finish_earlier_save(kind);
   all_or_none(world_, require_whole_mappings);
-  keep_run_folder();
   if (config_.checkpoint.keep_best) trainer_.keep_checkpoint(history_.best_step());
   const bool by_time = kind == SaveKind::by_time;
   const bool copies = kind != SaveKind::last && config_.checkpoint.background &&
                       (!by_time || has_memory_for_copy());
   pending_save_ = kind;
   try {
+    keep_run_folder();
     if (copies) return trainer_.begin_save({}, by_time);
     log_saved(trainer_.save({}, by_time));
   } catch (const SharedError& error) {

@@ -101,8 +101,8 @@ class TrainingLoop {
   void write_page(const char* name, const std::function<void()>& write);
   /// Whether eval.patience evaluations in a row were no better than the best before them.
   bool patience_is_over() const;
-  /// Saves, unless this step `is_saved`, and says why the run ends.
-  void end_early(bool is_saved);
+  /// Saves, unless this step was saved, and says why the run ends.
+  void end_early();
   /// Makes run.dir again if it was removed. Throws if another folder is in its place. Collective.
   void keep_run_folder();
   void open_run_folder();

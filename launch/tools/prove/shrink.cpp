@@ -407,13 +407,12 @@ void shrink_patterns(ShrunkRun& run) {
 /// Writes data of the kind that the configuration needs, so that keys can be derived from it.
 void make_up_missing_data(ConfigToProve& loaded, const std::filesystem::path& folder) {
   RunConfig& config = loaded.config;
-  const auto missing = std::ranges::find_if(config.data.train.parts, [](const auto& part) {
-    return !std::filesystem::exists(part.path);
+  ModelConfig model = config.model;
+  // Nothing is derived from a prepared dataset.
+  const auto missing = std::ranges::find_if(config.data.train.parts, [&](const auto& part) {
+    return (model.has_images() || has_columns(part.path)) && !std::filesystem::exists(part.path);
   });
   if (missing == config.data.train.parts.end()) return;
-  const bool is_file = has_columns(missing->path);
-  ModelConfig model = config.model;
-  if (!model.has_images() && !is_file) return;  // nothing is derived from a prepared dataset
   const auto wants = [&](const char* key) { return config.automatic.contains(key); };
   const bool classifies = architecture_of(model.kind).classification;
   if (wants("model.head") && classifies) model.head = Head::classification;
@@ -422,9 +421,10 @@ void make_up_missing_data(ConfigToProve& loaded, const std::filesystem::path& fo
   if (wants("model.image_size")) model.image_size = 3 * model.patch_size;
   const std::string path = missing->path;
   const auto made_up = model.has_images() ? std::optional(write_images(folder, model))
-                                          : write_texts(folder, model, is_file);
+                                          : write_texts(folder, model, has_columns(missing->path));
   if (!made_up) return;
   config.data.train = *made_up;
+  config.data.columns = {};
   loaded.made_up.push_back(fmt::format("{} is missing: made-up data stands for it", path));
 }
 

@@ -45,8 +45,19 @@ Json to_json(const RunSeries& series) {
 }
 
 std::string_view name_of(RunEvent::Kind kind) {
-  constexpr std::string_view kNames[] = {"restart", "rollback", "skipped", "warning", "failure"};
-  return kNames[static_cast<size_t>(kind)];
+  switch (kind) {
+    case RunEvent::Kind::restart:
+      return "restart";
+    case RunEvent::Kind::rollback:
+      return "rollback";
+    case RunEvent::Kind::skipped:
+      return "skipped";
+    case RunEvent::Kind::warning:
+      return "warning";
+    case RunEvent::Kind::failure:
+      return "failure";
+  }
+  return "";
 }
 
 /// Text of several lines. Tabs stay, and what else is unprintable is escaped.

@@ -390,11 +390,13 @@ void read_samples(std::istream& lines, RunRecord& record) {
 
 void read_attention(std::istream& file, RunRecord& record) {
   try {
-    std::string text(kMostAttentionBytes + 1, '\0');
-    file.read(text.data(), static_cast<std::streamsize>(text.size()));
-    text.resize(static_cast<size_t>(file.gcount()));
-    require(text.size() <= kMostAttentionBytes, "attention.json has more than {} bytes",
-            kMostAttentionBytes);
+    std::string text;
+    std::vector<char> piece(size_t{64} << 10);
+    while (file.read(piece.data(), std::ssize(piece)) || file.gcount() > 0) {
+      text.append(piece.data(), static_cast<size_t>(file.gcount()));
+      require(text.size() <= kMostAttentionBytes, "attention.json has more than {} bytes",
+              kMostAttentionBytes);
+    }
     const Json json = parse_json(text, "attention.json");
     RunAttention attention;
     attention.step = integer_at(json, "step").value_or(0);

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "core/memory.h"
@@ -151,6 +153,16 @@ TEST_F(Prove, EveryPublishedConfigurationPasses) {
     ++count;
   }
   EXPECT_GE(count, 12);
+}
+
+// The prepared dataset of a blend needs nothing, and made-up files have columns of their own.
+TEST_F(Prove, MakesUpMissingFiles) {
+  const std::string path = folder_ / "missing.yaml";
+  std::ofstream(path) << "data: {train: {prepared: 1, texts.csv: 1}, columns: {prompt: question}}\n"
+                         "model: {seq_length: 16, num_layers: 1}\ntrain: {steps: 2}\n";
+  const ConfigToProve loaded =
+      load_to_prove(path, {"run.dir=" + (folder_ / "run")}, folder_.path());
+  EXPECT_THAT(loaded.made_up, testing::ElementsAre(HasSubstr("texts.csv is missing")));
 }
 
 TEST_F(Prove, FindsFaultsOfCommunication) {

@@ -141,5 +141,28 @@ TEST_F(TimedRun, TrainsOnIfASaveFails) {
   test::expect_error([&] { train({"checkpoint.interval=2"}); }, {"step 2 was not saved"});
 }
 
+TEST_F(TimedRun, TrainsOnWhileAnotherFolderIsInItsPlace) {
+  look = [this](int looks) {
+    const std::filesystem::path aside = folder_ / "aside";
+    if (looks == 3) std::filesystem::rename(run(), aside);
+    if (looks == 3) std::filesystem::create_directory(run());
+    if (looks == 6) std::filesystem::remove_all(run());
+    if (looks == 6) std::filesystem::rename(aside, run());
+  };
+  train({});
+  EXPECT_THAT(saves(), ElementsAre(6, 9, 12));
+}
+
+TEST_F(TimedRun, SavesAtItsEarlyEndWhatASaveByTimeDidNot) {
+  look = [this](int looks) {  // a file is in the way of the first
+    const std::filesystem::path folder = checkpoints_folder(run());
+    if (looks == 2) std::ofstream(folder) << "x";
+    if (looks == 5) std::filesystem::remove(folder);
+  };
+  train({"eval.interval=1", "eval.patience=2", "optimizer.lr=1e-30"});
+  EXPECT_THAT(saves(), ElementsAre(3));
+  EXPECT_THAT(checkpoints(), ElementsAre(3));
+}
+
 }  // namespace
 }  // namespace tessera
