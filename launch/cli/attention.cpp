@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "launch/cli/commands.h"
+#include "launch/cli/support/checkpoint_choice.h"
 #include "launch/cli/support/command_line.h"
 #include "launch/cli/support/loaded_model.h"
 #include "launch/cli/support/process.h"
@@ -113,7 +114,8 @@ void look(const AttentionPageOptions& options, Communicator& world) {
     require_replaceable(html, replace);
     require_replaceable(json, replace);
   });
-  const LoadedModel loaded = load_model(options.checkpoint, options.devices, world);
+  const LoadedModel loaded = load_model(resolve(options.checkpoint, world), options.checkpoint.ema,
+                                        options.devices, world);
   // All ranks see the same texts, so only writing can fail on one rank alone.
   all_alike(world, [&] {
     AttentionReport report = report_of(options, loaded);

@@ -4,9 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <clocale>
-#include <cstdio>
 #include <cstdlib>
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,13 +13,14 @@
 #include "launch/checkpoint/checkpoint.h"
 #include "launch/checkpoint/model_json.h"
 #include "launch/cli/commands.h"
+#include "launch/cli/support/checkpoint_choice.h"
 #include "launch/cli/support/command_line.h"
 #include "launch/cli/support/device_options.h"
+#include "launch/cli/support/input_line.h"
 #include "launch/cli/support/loaded_model.h"
 #include "launch/cli/support/process.h"
 #include "launch/cli/support/text_options.h"
 #include "launch/cli/support/text_printer.h"
-#include "launch/data/datasets/line_reader.h"
 #include "launch/support/text/print.h"
 #include "launch/support/text/white_space.h"
 #include "launch/tools/generate/conversation.h"
@@ -54,47 +53,19 @@ class LineInput {
   bool next(std::string& line, TextPrinter& printer) {
     if (!is_edited_) {
       if (printer.is_watched()) printer.add("> ");
-      line.clear();
-      for (int c = std::cin.get(); c != EOF && c != '\n'; c = std::cin.get()) {
-        line += static_cast<char>(c);
-        check_size(line);
-      }
-      return std::cin || !line.empty();
+      return read_input_line("chat", line);
     }
     const std::unique_ptr<char, void (*)(void*)> read(::readline("> "), std::free);
     if (!read) return false;
     line = read.get();
-    check_size(line);
+    check_input_line("chat", line);
     if (!line.empty()) ::add_history(read.get());
     return true;
   }
 
  private:
-  static void check_size(const std::string& line) {
-    require(line.size() <= kMaxLineBytes,
-            "chat: the message has more than {} bytes, the most that a line has: shorten it",
-            kMaxLineBytes);
-  }
-
   bool is_edited_;
 };
-
-/// The next line of the first rank's standard input that is not empty, on all ranks; nullopt at its
-/// end. Throws on all ranks or none. Collective.
-std::optional<std::string> next_message(LineInput& input, TextPrinter& printer,
-                                        Communicator& world) {
-  std::string found;  // with a character before it, so that the end differs from a line
-  all_or_none(world, [&] {
-    if (world.rank() != 0) return;
-    for (std::string line; found.empty();) {
-      if (!input.next(line, printer)) break;
-      if (line.find_first_not_of(" \t\r") != std::string::npos) found = "=" + line;
-    }
-  });
-  found = broadcast_string(world, found, 0);
-  if (found.empty()) return std::nullopt;
-  return found.substr(1);
-}
 
 void chat(const ChatOptions& options, Communicator& world) {
   const auto path = resolve(options.checkpoint, world);
@@ -109,8 +80,7 @@ void chat(const ChatOptions& options, Communicator& world) {
     sampling.temperature = options.temperature.value_or(1.0);
     check(sampling);
   });
-  const LoadedModel loaded =
-      load_model({path.string(), false, {}, options.checkpoint.ema}, options.devices, world);
+  const LoadedModel loaded = load_model(path, options.checkpoint.ema, options.devices, world);
   const Tokenizer& tokenizer = *loaded.tokenizer;
   TextPrinter printer(world);
   const bool is_watched =
@@ -174,7 +144,8 @@ void chat(const ChatOptions& options, Communicator& world) {
   int64_t number = 0;
   LineInput input(is_watched && world.rank() == 0);
   // All ranks see the same text and logits, so none fails alone.
-  while (const auto message = next_message(input, printer, world)) {
+  const auto read = [&](std::string& text) { return input.next(text, printer); };
+  while (const auto message = next_input_line(read, world)) {
     const std::string_view line = trimmed(*message);
     const std::string_view word = line.substr(0, line.find(' '));
     if (word == "/exit") break;

@@ -73,13 +73,13 @@ void add_question_options(CLI::App& command, EvalOptions& options) {
 }
 
 /// Evaluates data, or answers questions or scores texts.
-EvalReport evaluate_or_score(const EvalOptions& options, const CheckpointChoice& checkpoint,
-                             const DeviceOptions& devices, Communicator& world) {
+EvalReport evaluate_or_score(const EvalOptions& options, const DeviceOptions& devices,
+                             Communicator& world) {
   all_or_none(world, [&] { check_files(options); });
   if (options.multiple_choice.empty() && !options.log_likelihoods) return run_eval(options, world);
   const MemoryUse use("", kEvalMemoryAdvice);
-  const LoadedModel loaded =
-      load_model(checkpoint, devices, world, options.micro_batch, options.tensor);
+  const LoadedModel loaded = load_model(options.checkpoint, options.ema, devices, world,
+                                        options.micro_batch, options.tensor);
   const auto answer = options.log_likelihoods ? score_texts : answer_questions;
   return answer(options, *loaded.groups, loaded.path, *loaded.model);
 }
@@ -90,8 +90,7 @@ void eval(EvalOptions options, const CheckpointChoice& checkpoint, const DeviceO
   options.ema = checkpoint.ema;
   options.device = devices.device;
   options.backend = devices.backend;
-  const CheckpointChoice resolved = {options.checkpoint, false, {}, options.ema};
-  const EvalReport report = evaluate_or_score(options, resolved, devices, world);
+  const EvalReport report = evaluate_or_score(options, devices, world);
   if (world.rank() != 0) return;
   print_out("{}\n", as_json ? to_text(to_json(report)) : to_string(report));
 }

@@ -14,6 +14,7 @@
 #include "launch/checkpoint/checkpoint.h"
 #include "launch/checkpoint/model_json.h"
 #include "launch/cli/commands.h"
+#include "launch/cli/support/checkpoint_choice.h"
 #include "launch/cli/support/command_line.h"
 #include "launch/cli/support/device_options.h"
 #include "launch/cli/support/file_options.h"
@@ -284,7 +285,7 @@ void generate(const GenerateOptions& options, Communicator& world) {
   });
   const std::string prompt = options.file.given() ? "" : read_prompt(options, world);
   const LoadedModel loaded =
-      load_model({path.string(), false, {}, options.checkpoint.ema}, options.devices, world,
+      load_model(path, options.checkpoint.ema, options.devices, world,
                  options.file.given() ? options.file.rows()
                                       : std::min(options.num_samples, options.file.micro_batch),
                  options.file.tensor_ranks());
@@ -313,6 +314,9 @@ void add_generate_command(CLI::App& app, int& exit_code) {
   add_ids_option(*command, options->prompt, "--prompt",
                  "; - reads them from standard input; prints ids");
   add_file_options(*command, options->file, "--prompt");
+  CLI::Option* const micro_batch = command->get_option("--micro-batch");
+  micro_batch->remove_needs(command->get_option("--input"));
+  micro_batch->description("With --input or --num-samples: texts computed at once");
   CLI::Option* const chat = add_chat_option(
       *command, "--chat", options->chat,
       "Read prompts as messages of a user, or lists of messages in a file, in this template "

@@ -128,8 +128,10 @@ std::optional<size_t> memory_of(const PlanOptions& options) {
 /// Prints the plan, or the rules that forbid it. Returns whether it is valid and fits.
 bool print_plan(const RunConfig& config, const PlanOptions& options) {
   const std::vector<BrokenRule> broken = broken_rules(config, options.ranks);
-  if (!broken.empty() && options.json) print_out("{}\n", to_text(to_json(broken)));
-  if (!broken.empty() && options.json) return false;
+  if (!broken.empty() && options.json) {
+    print_out("{}\n", to_text(to_json(broken)));
+    return false;
+  }
   std::string message;
   for (const BrokenRule& rule : broken) message += (message.empty() ? "" : "\n") + rule.message;
   require(broken.empty(), "{}", message);
@@ -201,6 +203,10 @@ bool print(const PlanOptions& options) {
   if (config.automatic.erase("batch.micro") > 0) {
     config.batch.micro = planned_micro_batch(config, options.ranks);
   }
+  require(!options.gpu || config.run.device != DeviceChoice::cpu,
+          "--gpu is {}, but run.device is cpu, so the run uses no GPU: leave --gpu out, or set "
+          "run.device to cuda",
+          options.gpu ? quote(*options.gpu) : "");
   const bool has_memory = options.gpu || !options.memory.empty();
   if (has_memory && config.run.device == DeviceChoice::automatic) {
     config.run.device = DeviceChoice::cuda;  // the memory that has to suffice

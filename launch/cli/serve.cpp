@@ -4,25 +4,21 @@
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
-#include <iostream>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/error.h"
 #include "launch/cli/commands.h"
 #include "launch/cli/support/command_line.h"
+#include "launch/cli/support/input_line.h"
 #include "launch/cli/support/process.h"
 #include "launch/cli/support/usage_error.h"
-#include "launch/data/datasets/line_reader.h"
 #include "launch/support/files/file_descriptor.h"
 #include "launch/support/files/mapped_file.h"
 #include "launch/support/text/json.h"
 #include "launch/support/text/print.h"
 #include "launch/support/text/utf8.h"
-#include "parallel/communicators/exchange.h"
 
 namespace tessera {
 namespace {
@@ -48,29 +44,6 @@ class CapturedOutput {
 
   FileDescriptor file_, stdout_;
 };
-
-/// The next line of the first rank's standard input that is not blank, on all ranks; nullopt at its
-/// end. Throws on all ranks or none. Collective.
-std::optional<std::string> next_request(Communicator& world) {
-  std::string found;  // with a character before it, so that the end differs from a line
-  all_or_none(world, [&] {
-    if (world.rank() != 0) return;
-    for (std::string line; found.empty();) {
-      line.clear();
-      for (int c = std::cin.get(); c != EOF && c != '\n'; c = std::cin.get()) {
-        line += static_cast<char>(c);
-        require(line.size() <= kMaxLineBytes,
-                "serve: a line has more than {} bytes, the most that it may have: shorten it",
-                kMaxLineBytes);
-      }
-      if (!std::cin && line.empty()) break;
-      if (line.find_first_not_of(" \t\r") != std::string::npos) found = "=" + line;
-    }
-  });
-  found = broadcast_string(world, found, 0);
-  if (found.empty()) return std::nullopt;
-  return found.substr(1);
-}
 
 std::vector<std::string> arguments_of(const std::string& line) {
   const Json request = parse_json(line, "the request");
@@ -121,7 +94,8 @@ std::string answer_to(const std::string& line, ServedWorld& served) {
 
 void serve(Communicator& world) {
   ServedWorld served(world);
-  while (const auto line = next_request(world)) {
+  const auto read = [](std::string& line) { return read_input_line("serve", line); };
+  while (const auto line = next_input_line(read, world)) {
     const std::string answer = answer_to(*line, served);
     if (world.rank() != 0) continue;
     write_to_stdout(answer + "\n");

@@ -1,5 +1,6 @@
 #include "launch/tools/supervise/supervise.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -16,6 +17,7 @@
 #include "launch/support/command_text.h"
 #include "launch/support/exit_codes.h"
 #include "launch/support/text/byte_size.h"
+#include "launch/support/text/printable_text.h"
 #include "launch/tools/supervise/launch_command.h"
 #include "launch/tools/supervise/supervised_process.h"
 #include "launch/train/start/stop_signal.h"
@@ -31,9 +33,10 @@ struct Launch {
   std::string first, memory;  ///< word of the command
 };
 
-/// Variables that change what a rank computes, or how fast.
-std::vector<std::string> variables_of_ranks() {
-  std::vector<std::string> names = {kLauncherVariable};
+/// Variables that change what a rank computes, or how fast, and the one that supervise() sets.
+std::vector<std::string> variables_of_ranks(bool is_supervised) {
+  std::vector<std::string> names;
+  if (is_supervised) names.emplace_back(kLauncherVariable);
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string name(*entry, std::strcspn(*entry, "="));
     const bool is_used = name.starts_with("OMP_") || name.starts_with("TESSERA_");
@@ -56,9 +59,19 @@ std::vector<std::string> words_to_start(Launch& launch, const CLI::App& command)
   const auto commands = command.get_parent()->get_subcommands(
       [&](const CLI::App* other) { return other->get_name() == launch.first; });
   const bool is_command = !commands.empty();
-  if (!is_command) return words;
+  if (!is_command) {
+    for (const char* option : {"--np", "--hosts", "--mpirun"}) {
+      if (command.count(option) == 0) continue;
+      throw CodedError(
+          fmt::format("{} starts ranks of a tessera command, but {} is none: give {} to the "
+                      "launcher after --, or leave it out",
+                      option, printable(launch.first), option),
+          ExitCode::usage);
+    }
+    return words;
+  }
   launch.request.command = words;
-  launch.request.environment = variables_of_ranks();
+  launch.request.environment = variables_of_ranks(/*is_supervised=*/launch.first == "train");
   return mpirun_command(launch.request, error ? "tessera" : program.string(), ::geteuid() == 0);
 }
 

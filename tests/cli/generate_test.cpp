@@ -273,6 +273,10 @@ TEST_F(CliGenerate, RejectsInvalidOptions) {
     expect_refused(run(tessera(ranks, {"generate", nowhere, "--prompt", "a"})),
                    {nowhere + " is not a folder: pass a run's folder, or one of its steps"});
   }
+  const Outcome three = run_generate(kAlone, {"--prompt", "a", "--num-samples", "3"});
+  EXPECT_EQ(
+      run_generate(kAlone, {"--prompt", "a", "--num-samples", "3", "--micro-batch", "2"}).output,
+      three.output);
   const Outcome one = run_generate(kAlone, {"--prompt", "a"});
   EXPECT_EQ(run_generate(3, {"--prompt", "a"}).output, one.output);  // of 4 heads: 2, 1 and 1
 }

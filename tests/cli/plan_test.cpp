@@ -130,6 +130,7 @@ TEST_F(CliPlan, RejectsInvalidOptions) {
   refused({"--ranks", "4", "--tensor", "0"}, {"'0' is not a whole number from 1 on"});
   refused({"--ranks", "4", "--tensor", "9000000000000000000"}, {"but the run has 4 ranks"});
   refused({"--ranks", "4", "--sweep", "--set", "run.device=cpu"}, {"needs --memory"});
+  refused({"--ranks", "4", "--gpu", "H100", "--set", "run.device=cpu"}, {"run.device is cpu"});
   const Arguments sweep = {"--ranks", "4", "--sweep", "--memory"};
   const auto swept = [&](const Arguments& more, const Arguments& facts) {
     Arguments all = sweep;

@@ -169,6 +169,7 @@ TEST_F(CliRun, RunsOtherCommandsAndRefusesIncompleteOnes) {
   expect_refused(run(tessera(kAlone, {"run", "train", "x.yaml"})), {"-np 4"});
   expect_refused(run(tessera(kAlone, {"run", "-np", "0", "train", "x.yaml"})), {"'0' is not"});
   expect_refused(run(tessera(kAlone, {"run", "-np", "2"})), {"COMMAND is required"});
+  expect_refused(run(tessera(kAlone, {"run", "-np", "2", "true"})), {"--np", "true is none"});
   expect_refused(run(on_two_ranks({"train", path("no.yaml").string()})), {"no.yaml"});
 }
 

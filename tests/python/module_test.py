@@ -8,6 +8,7 @@ import io
 import json
 import os
 import pathlib
+import shutil
 import signal
 import sys
 import tempfile
@@ -130,6 +131,16 @@ def main():
 
     check_model(2, tensor=2, mpirun=mpirun)
     check_model(1)
+    evaluation = ["--json", "--data", "data", "--max-samples", "4"]
+    for step, chosen in ((None, 6), (3, 3)):
+        with tessera.Model("run", step=step) as model:
+            assert json.loads(model.command("eval", *evaluation))["step"] == chosen
+            assert model.eval(data="data", max_samples=4)["step"] == chosen
+    with tessera.Model("run") as model:
+        before = model.log_likelihoods(TEXTS)
+        shutil.rmtree("run")
+        tessera.train({**config, "run": {"dir": "run", "seed": 2}}, ranks=2, mpirun=mpirun)
+        assert model.log_likelihoods(TEXTS) != before, "the weights were those of the run before"
 
     errors = io.StringIO()
     with redirect_stderr(errors):

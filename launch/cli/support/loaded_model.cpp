@@ -6,12 +6,28 @@
 #include "core/error.h"
 #include "launch/checkpoint/checkpoint_chat.h"
 #include "launch/checkpoint/checkpoint_tokenizer.h"
+#include "launch/checkpoint/format/manifest.h"
 #include "launch/cli/support/process.h"
+#include "launch/support/files/checksum.h"
+#include "launch/support/files/mapped_file.h"
 #include "launch/tokenizers/id_tokenizer.h"
 #include "parallel/communicators/exchange.h"
 #include "parallel/host/host_threads.h"
 
 namespace tessera {
+namespace {
+
+/// Tells checkpoints in one folder apart, since a manifest has the checksums of all files.
+std::string checksum_of_manifest(const std::filesystem::path& checkpoint, Communicator& world) {
+  std::string checksum;
+  all_or_none(world, [&] {
+    if (world.rank() != 0) return;
+    checksum = checksum_of(MappedFile(checkpoint / kManifestName).bytes());
+  });
+  return broadcast_string(world, checksum, 0);
+}
+
+}  // namespace
 
 void require_tokenizer(const Tokenizer& tokenizer, std::string_view option,
                        const std::filesystem::path& path) {
@@ -22,20 +38,21 @@ void require_tokenizer(const Tokenizer& tokenizer, std::string_view option,
       option, path.string());
 }
 
-LoadedModel load_model(const CheckpointChoice& checkpoint, const DeviceOptions& devices,
-                       Communicator& world, int64_t rows, std::optional<int64_t> tensor) {
-  const std::filesystem::path path = resolve(checkpoint, world);
-  const std::string name =
-      fmt::format("{} {} {} {} {} {}", path.string(), checkpoint.ema, rows, tensor.value_or(0),
-                  static_cast<int>(devices.device), static_cast<int>(devices.backend));
+LoadedModel load_model(const std::filesystem::path& checkpoint, bool ema,
+                       const DeviceOptions& devices, Communicator& world, int64_t rows,
+                       std::optional<int64_t> tensor) {
   ServedWorld* const served = ServedWorld::current();
-  if (served != nullptr && served->kept_name == name) {
-    return *static_cast<const LoadedModel*>(served->kept.get());
+  std::string name;
+  if (served != nullptr) {
+    name = fmt::format("{} {} {} {} {} {} {}", checkpoint.string(), ema, rows, tensor.value_or(0),
+                       static_cast<int>(devices.device), static_cast<int>(devices.backend),
+                       checksum_of_manifest(checkpoint, world));
+    if (served->kept_name == name) return *static_cast<const LoadedModel*>(served->kept.get());
+    served->kept_name = "";
+    served->kept = nullptr;  // before the next one needs its memory
   }
-  if (served != nullptr) served->kept_name = "";
-  if (served != nullptr) served->kept = nullptr;  // before the next one needs its memory
   LoadedModel loaded;
-  loaded.path = path;
+  loaded.path = checkpoint;
   all_or_none(world, [&] {
     const int64_t ranks = tensor.value_or(1);
     require(world.size() % ranks == 0,
@@ -51,7 +68,7 @@ LoadedModel load_model(const CheckpointChoice& checkpoint, const DeviceOptions& 
   Communicator& tp = loaded.groups ? *loaded.groups->tp : *loaded.devices->world;
   all_or_none(world, [&] {
     Checkpoint opened = Checkpoint::open(loaded.path);
-    if (checkpoint.ema) opened.use_average();
+    if (ema) opened.use_average();
     loaded.extra = opened.manifest().extra;
     loaded.chat = checkpoint_chat(opened);
     loaded.tokenizer = tokenizer_of(opened);

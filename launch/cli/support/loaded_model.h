@@ -7,7 +7,6 @@
 #include <string>
 #include <string_view>
 
-#include "launch/cli/support/checkpoint_choice.h"
 #include "launch/cli/support/device_options.h"
 #include "launch/config/chat_form.h"
 #include "launch/tokenizers/tokenizer.h"
@@ -33,11 +32,12 @@ struct LoadedModel {
 void require_tokenizer(const Tokenizer& tokenizer, std::string_view option,
                        const std::filesystem::path& path);
 
-/// Opens a checkpoint for up to `rows` texts at once. Its heads are split over all ranks, or over
-/// replicas of `tensor` ranks. A ServedWorld keeps it, and the next call with the same arguments
-/// returns it. Throws on all ranks or none. Collective.
-LoadedModel load_model(const CheckpointChoice& checkpoint, const DeviceOptions& devices,
-                       Communicator& world, int64_t rows = 1,
+/// Opens the checkpoint in a step's folder for up to `rows` texts at once, or its averaged weights.
+/// Its heads are split over all ranks, or over replicas of `tensor` ranks. A ServedWorld keeps it,
+/// and the next call with the same arguments returns it unless the folder has other weights by
+/// then. Throws on all ranks or none. Collective.
+LoadedModel load_model(const std::filesystem::path& checkpoint, bool ema,
+                       const DeviceOptions& devices, Communicator& world, int64_t rows = 1,
                        std::optional<int64_t> tensor = std::nullopt);
 
 }  // namespace tessera

@@ -11,8 +11,9 @@ namespace tessera {
 namespace {
 
 void ask(const QueryCommand& command, const Query& query, Communicator& world) {
-  const LoadedModel loaded = load_model(query.checkpoint, query.devices, world, query.file.rows(),
-                                        query.file.tensor_ranks());
+  const LoadedModel loaded =
+      load_model(resolve(query.checkpoint, world), query.checkpoint.ema, query.devices, world,
+                 query.file.rows(), query.file.tensor_ranks());
   if (!query.file.given()) {
     // All ranks see the same text, so none fails alone.
     return all_alike(world, [&] { command.answer(query, loaded, world.rank() == 0); });

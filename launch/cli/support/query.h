@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "launch/cli/support/checkpoint_choice.h"
 #include "launch/cli/support/file_options.h"
 #include "launch/cli/support/loaded_model.h"
 #include "launch/data/datasets/text_encoders.h"

@@ -61,8 +61,8 @@ class Model:
         if ranks < 1:
             raise ValueError(f"ranks is {ranks}, but at least 1 is needed")
         self._run = str(run)
-        self._options = _options({"best": best, "step": step, "ema": ema, "device": device, "micro_batch": micro_batch,
-                                  "tensor": tensor})
+        self._choice = _options({"best": best, "step": step, "ema": ema, "device": device})
+        self._batches = _options({"micro_batch": micro_batch, "tensor": tensor})
         command = [program_path(), "serve"]
         self._command = [*mpirun, "-np", str(ranks), *command] if ranks > 1 else command
         self._process, self._closed = None, False
@@ -99,13 +99,14 @@ class Model:
     def command(self, name, *arguments):
         """Runs a command of the program (docs/guide.md) with this model, and returns what it prints.
 
-        The arguments come after the run and are texts, as on a command line.
+        The arguments come after the run and are texts, as on a command line. Commands have no tensor and micro_batch
+        for a single text, so pass --tensor and --micro-batch here with --input.
         """
         if self._closed:
             raise Error("the model is closed", None)
         if self._process is None:
             self._start()
-        request = json.dumps([name, self._run, *map(str, arguments)])
+        request = json.dumps([name, self._run, *self._choice, *map(str, arguments)])
         try:
             answer = self._exchange(request)
         except BaseException:  # such as KeyboardInterrupt: the answer would be taken for that of the next command
@@ -140,7 +141,7 @@ class Model:
                 file.writelines(json.dumps(line) + "\n" for line in lines)
             files = {"log_likelihoods": texts, "log_samples": found} if name == "eval" else {"input": texts,
                                                                                             "output": found}
-            self.command(name, *self._options, *_options(files), *_options(options))
+            self.command(name, *self._batches, *_options(files), *_options(options))
             if ending == "npy":
                 return np.load(found)
             with open(found, encoding="utf-8") as file:
@@ -164,7 +165,7 @@ class Model:
     def classify(self, texts, **options):
         """What `tessera classify` writes for each text: {"label": ..., "probabilities": {...}}, "labels" or "score".
 
-        A text is a string, a pair of strings, or a list of words of which each gets a label ("tags").
+        A text is a string, a tuple of two strings, or a list of words of which each gets a label ("tags").
         """
         def line(text):
             if isinstance(text, list):
@@ -189,4 +190,4 @@ class Model:
 
     def eval(self, **options):
         """The results of `tessera eval` on data, as a dict."""
-        return json.loads(self.command("eval", *self._options, "--json", *_options(options)))
+        return json.loads(self.command("eval", *self._batches, "--json", *_options(options)))

@@ -195,7 +195,11 @@ struct WholeRun {
   double tokens, seconds, gpu_hours;
 };
 
-Json json_of(const RooflineGpu& gpu, const RunSection& run) {
+}  // namespace
+
+Json speeds_json(const Roofline& roofline) {
+  const RooflineGpu& gpu = roofline.gpu;
+  const RunSection& run = roofline.config.run;
   return {
       {"name", gpu.peaks.name},
       {"matmul_flops", gpu.peaks.matmul_flops(run.precision, run.tf32) * gpu.reached.products},
@@ -207,8 +211,6 @@ Json json_of(const RooflineGpu& gpu, const RunSection& run) {
       {"latency", gpu.latency},
       {"hides_exchanges", gpu.overlaps}};
 }
-
-}  // namespace
 
 std::string speeds_text(const Roofline& roofline) {
   const RooflineGpu& gpu = roofline.gpu;
@@ -246,7 +248,7 @@ std::string time_text(const Roofline& roofline) {
 
 Json time_json(const Roofline& roofline) {
   const WholeRun run(roofline);
-  return {{"assumed", json_of(roofline.gpu, roofline.config.run)},
+  return {{"assumed", speeds_json(roofline)},
           {"step_seconds", roofline.seconds()},
           {"tokens_per_second", roofline.tokens_per_second()},
           {"mfu", roofline.mfu()},
@@ -289,7 +291,7 @@ Json to_json(const Roofline& roofline) {
           {"ranks", roofline.grid.world_size()},
           {"tensor", roofline.grid.tensor()},
           {"data", roofline.grid.data()},
-          {"gpu", json_of(roofline.gpu, roofline.config.run)},
+          {"gpu", speeds_json(roofline)},
           {"meaning", kMeaning},
           {"tokens", roofline.counts.tokens},
           {"work_of_rank", json_of(work_of(roofline))},

@@ -87,7 +87,7 @@ class Sweep {
       if (time.seconds() < fastest_) {
         fastest_ = time.seconds();
         result_.assumed = speeds_text(time);
-        result_.assumed_json = time_json(time)["assumed"];
+        result_.assumed_json = speeds_json(time);
       }
       return;
     }

@@ -109,6 +109,7 @@ std::string time_text(const Roofline& roofline);
 Json time_json(const Roofline& roofline);
 /// "989 TFLOP/s of matrix products in bf16, ...", a line for each speed after the first.
 std::string speeds_text(const Roofline& roofline);
+Json speeds_json(const Roofline& roofline);
 
 /// The roofline as text and as JSON.
 std::string to_string(const Roofline& roofline);
