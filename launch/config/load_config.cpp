@@ -82,9 +82,13 @@ class Loader {
       for (const KeyInfo& key : section.keys) {
         const std::string name = section.name + "." + key.name;
         if (!key.required || given_.contains(name) || has_alternative(section, key)) continue;
-        issues_.add(file, {},
-                    fmt::format("the key '{}' is missing and has no default: {}", name,
-                                first_clause(key.meaning)));
+        issues_.add(
+            file, {},
+            fmt::format(
+                "the key '{}' is missing and has no default: {}{}", name, first_clause(key.meaning),
+                key.alternative.empty()
+                    ? ""
+                    : fmt::format("; set it, or '{}.{}' instead", section.name, key.alternative)));
       }
     }
   }

@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/error.h"
 #include "launch/config/schema.h"
 
 namespace tessera {
@@ -62,6 +63,8 @@ struct Lister {
                   std::string_view meaning) {
     const std::ptrdiff_t offset =
         reinterpret_cast<const char*>(&value) - reinterpret_cast<const char*>(&defaults);
+    require(offset >= 0 && offset <= static_cast<std::ptrdiff_t>(sizeof defaults - sizeof value),
+            "{}.{} is no member of RunConfig", sections.back().name, key.name);
     sections.back().keys.push_back({std::string(key.name), key.required, key.derived, key.by_kind,
                                     std::string(key.alternative),
                                     rule.allowed() + (key.derived ? ", or auto" : ""),

@@ -21,10 +21,11 @@ struct SftFormat {
   Names optional = {};
 };
 
+const SftFormat kTextFormat = {false, {"prompt", "completion"}};
 const SftFormat kSftFormats[] = {{true, {"messages"}},
                                  {true, {"conversations"}},
                                  {false, {"instruction", "output"}, {"input"}},
-                                 {false, {"prompt", "completion"}}};
+                                 kTextFormat};
 const SftFormat kListFormat = {true, {"prompt", "completion"}};
 constexpr std::string_view kSftColumns =
     "prompt and completion, messages, conversations, or instruction, output and perhaps input";
@@ -45,7 +46,7 @@ const SftFormat& format_of(const std::string& path, const ColumnNames& columns) 
     return row.contains(name) && row[std::string(name)].is_array();
   };
   if (std::ranges::any_of(kListFormat.columns, is_list)) return kListFormat;
-  return found.empty() ? kSftFormats[3] : *found[0];
+  return found.empty() ? kTextFormat : *found[0];
 }
 
 /// Appends a list of messages, which are counted from 1.

@@ -1,12 +1,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cctype>
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <mutex>
 #include <thread>
 
-#include "core/error.h"
+#include "core/exit_code.h"
 #include "launch/config/label_names.h"
 #include "launch/data/images/image_files.h"
 
@@ -69,9 +70,9 @@ class ImageFolder final : public ImageSet {
         for (size_t i = first; i < std::min(first + kAtOnce, files_.size()); ++i) {
           try {
             check_image_file(files_[i]);
-          } catch (const Error& error) {
+          } catch (const std::exception& error) {
             const std::lock_guard lock(mutex);
-            bad.emplace_back(i, error.what());
+            bad.emplace_back(i, message_of(error));
           }
         }
       }

@@ -9,8 +9,6 @@
 namespace tessera {
 namespace {
 
-constexpr size_t kMostBytes = size_t{64} << 20;
-
 /// The maximum size of a metadata file.
 constexpr size_t kMaxMetadataBytes = size_t{1} << 20;
 
@@ -81,7 +79,7 @@ DatasetMetadata parse_metadata(std::string_view text, const std::string& source)
 std::optional<DatasetMetadata> read_metadata(const IndexedDataset& dataset) {
   const std::string path = metadata_path(dataset.prefix());
   if (!std::filesystem::exists(path)) return std::nullopt;
-  const DatasetMetadata metadata = parse_metadata(read_small_file(path, kMostBytes), path);
+  const DatasetMetadata metadata = parse_metadata(read_small_file(path, kMaxMetadataBytes), path);
   check_count(path, "documents", metadata.documents, dataset.num_documents(), dataset.prefix());
   check_count(path, "sequences", metadata.sequences, dataset.num_sequences(), dataset.prefix());
   check_count(path, "tokens", metadata.tokens, dataset.num_tokens(), dataset.prefix());
@@ -102,7 +100,7 @@ std::unique_ptr<Tokenizer> tokenizer_of_dataset(const std::string& prefix) {
   const std::string metadata = metadata_path(prefix);
   if (std::filesystem::exists(metadata)) {
     const TokenizerIdentity made =
-        parse_metadata(read_small_file(metadata, kMostBytes), metadata).tokenizer;
+        parse_metadata(read_small_file(metadata, kMaxMetadataBytes), metadata).tokenizer;
     const TokenizerIdentity kept = identity_of(*tokenizer);
     require(
         made == kept,

@@ -38,15 +38,14 @@ std::unique_ptr<const FilePrediction> continuation_prediction(const ModelConfig&
   const auto prompts = std::make_shared<std::vector<std::vector<int32_t>>>();
   const auto add = [&](const PromptLine& line) {
     const std::string where = fmt::format("{}:{}", file.input, line.number);
-    prediction->inputs.push_back(Json::object());
-    prompts->push_back(encode_line(config, tokenizer, options.chat, line, where));
+    std::vector<int32_t> prompt = encode_line(config, tokenizer, options.chat, line, where);
     if (file.truncate) {
-      truncate_prompt(config, options.ends.max_tokens, prompts->back());
+      truncate_prompt(config, options.ends.max_tokens, prompt);
     } else {
-      require_fits(config, prompts->back(), where, kTruncateAdvice);
+      require_fits(config, prompt, where, kTruncateAdvice);
     }
-    prediction->inputs.resize(prediction->inputs.size() - 1 + samples, prediction->inputs.back());
-    prompts->resize(prompts->size() - 1 + samples, prompts->back());
+    prediction->inputs.insert(prediction->inputs.end(), samples, Json::object());
+    prompts->insert(prompts->end(), samples, prompt);
   };
   for_each_prompt(file.input, add, {file.columns});
   require(!prompts->empty(), "{}: there is no prompt", file.input);

@@ -20,11 +20,10 @@ std::unique_ptr<const FilePrediction> target_prediction(const ModelConfig& confi
   const auto copies = static_cast<size_t>(file.samples);
   const auto samples = std::make_shared<std::vector<Sample>>();
   const auto add = [&](std::string_view source, int64_t number) {
-    prediction->inputs.push_back(Json::object());
-    samples->push_back(sample_of(config, tokenizer, source, file.truncate,
-                                 fmt::format("{}:{}", file.input, number)));
-    prediction->inputs.resize(prediction->inputs.size() - 1 + copies, prediction->inputs.back());
-    samples->resize(samples->size() - 1 + copies, samples->back());
+    prediction->inputs.insert(prediction->inputs.end(), copies, Json::object());
+    samples->insert(samples->end(), copies,
+                    sample_of(config, tokenizer, source, file.truncate,
+                              fmt::format("{}:{}", file.input, number)));
   };
   if (file.input.ends_with(".txt")) {
     for_each_line_of_text(file.input, {file.columns}, add);

@@ -90,7 +90,12 @@ bool has_its_tokens(const RenderedChat& check, const ChatTemplate& chat,
 /// begins, there may be a boundary of tokens that the text does not have.
 void check_tokens(const DerivedChat& derived, const ChatTemplate& chat, const Tokenizer& tokenizer,
                   std::vector<std::string>& notes) {
-  if (tokenizer.kind() == "sentencepiece") return;  // does not read special tokens in a text
+  if (tokenizer.kind() == "sentencepiece") {  // does not read special tokens in a text
+    notes.emplace_back(
+        "the tokens of conversations are not compared with those of what the chat template writes, "
+        "because the tokenizer is SentencePiece");
+    return;
+  }
   const auto is_reply = [](const auto& message) { return message.first == Role::assistant; };
   const auto first = std::ranges::find_if(derived.checks, [&](const RenderedChat& check) {
     return std::ranges::any_of(check.messages, is_reply);
