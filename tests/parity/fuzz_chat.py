@@ -3,13 +3,14 @@
     python fuzz_chat.py TESSERA [--cases N] [--seed SEED]
 
 Templates have up to three special tokens and pieces of text in every place: at the start, before and after the texts of
-each role, and at the end of a prompt. Tokenizers are BPE of bytes and of characters and WordPiece, some with tokens that
-absorb white space. A template that `tessera import` refuses is counted; one that it accepts must have the tokens of
+each role, and at the end of a prompt. Tokenizers are BPE of bytes and of characters, WordPiece and SentencePiece, some
+with tokens that absorb white space. A template that `tessera import` refuses is counted; one that it accepts must have the tokens of
 apply_chat_template(), of which those after the prompt, up to the first special token behind the reply, are learned.
 Where a token of the reply takes in the end of the prompt, only the prompt is compared. Needs no torch.
 """
 
 import argparse
+import io
 import json
 import pathlib
 import random
@@ -17,9 +18,10 @@ import subprocess
 import tempfile
 
 import numpy as np
+import sentencepiece
 from safetensors.numpy import load_file, save_file
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 TEXT = ["user: assistant: system Hello there, who is it? 1234 née 狐 [INST] it's\n\n  fine.\n"] * 4
 TURNS = ["Hi there", "née 狐", "12 345", "a\n\n b", "it's \n"], ["Hello", "1234!", "née  x", "a\n\nb"]
@@ -57,14 +59,35 @@ def wordpiece():
     return tokenizer
 
 
-def made_tokenizer(rng):
-    """A tokenizer and the special tokens that templates have."""
+def made_sentencepiece(rng, folder):
+    """Saves a model, mostly like Llama's, and the settings of its class, and returns what transformers reads."""
+    odd = rng.choice([None] * 4 + ["unigram", "nmt_nfkc", "spaces", "prefix", "bytes", "class", "legacy", "default legacy"])
+    out, symbols = io.BytesIO(), rng.choice(["control_symbols", "user_defined_symbols"])
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter("".join(TEXT).split("\n")), model_writer=out, minloglevel=2, hard_vocab_limit=False,
+        vocab_size=110 if odd == "bytes" else 370, model_type="unigram" if odd == "unigram" else "bpe",
+        normalization_rule_name="nmt_nfkc" if odd == "nmt_nfkc" else "identity", remove_extra_whitespaces=odd == "spaces",
+        add_dummy_prefix=odd != "prefix", byte_fallback=odd != "bytes", **{symbols: CHAT[2:]})
+    (folder / "tokenizer.model").write_bytes(out.getvalue())
+    settings = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "legacy": odd == "legacy"}
+    if odd not in ("class", "unigram"):
+        settings["tokenizer_class"] = "LlamaTokenizer"
+    if odd == "default legacy":
+        del settings["legacy"]
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    return f"sentencepiece, {odd or symbols}", AutoTokenizer.from_pretrained(folder), CHAT
+
+
+def made_tokenizer(rng, folder):
+    """The name of a kind, a tokenizer, and the special tokens that templates have."""
     rule = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
     legacy = normalizers.Sequence([normalizers.Prepend(MARK), normalizers.Replace(" ", MARK)])
     split = pre_tokenizers.Split(Regex(rule), "isolated")
-    kind = rng.randrange(5)
+    kind = rng.randrange(6)
+    if kind == 5:
+        return made_sentencepiece(rng, folder)
     if kind == 0:
-        return "wordpiece", wordpiece(), BERT[2:]
+        return "wordpiece", PreTrainedTokenizerFast(tokenizer_object=wordpiece()), BERT[2:]
     made = [
         lambda: byte_level(pre_tokenizers.ByteLevel(add_prefix_space=False)),
         lambda: byte_level(pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(False, use_regex=False)])),
@@ -75,7 +98,8 @@ def made_tokenizer(rng):
     for token in CHAT:
         left, right = (strips and rng.random() < 0.3 for _ in range(2))
         made.add_special_tokens([AddedToken(token, lstrip=left, rstrip=right, normalized=False)])
-    return ["bytes", "split", "metaspace", "legacy"][kind - 1] + (" strips" if strips else ""), made, CHAT
+    name = ["bytes", "split", "metaspace", "legacy"][kind - 1] + (" strips" if strips else "")
+    return name, PreTrainedTokenizerFast(tokenizer_object=made), CHAT
 
 
 def pieces(rng, special, most=3, texts=("\n", " ", "user", "say:\n", "[INST]")):
@@ -141,11 +165,13 @@ def run(*words):
 
 def check_case(tessera, folder, seed):
     rng = random.Random(seed)
-    kind, tokenizer, special = made_tokenizer(rng)
+    kind, theirs, special = made_tokenizer(rng, folder)
     jinja, begin, end = made_template(rng, special)
-    theirs = PreTrainedTokenizerFast(tokenizer_object=tokenizer)
     theirs.chat_template = jinja
-    theirs.save_pretrained(folder)
+    if kind.startswith("sentencepiece"):
+        (folder / "chat_template.jinja").write_text(jinja)
+    else:
+        theirs.save_pretrained(folder)
     save_model(folder, len(theirs))
     code, notes = run(tessera, "import", folder, "--to", folder / "run")
     assert code == 0, notes
@@ -156,8 +182,8 @@ def check_case(tessera, folder, seed):
         messages = [{"role": role, "content": text} for role, text in said]
         expected = expected_of(theirs, messages, begin, end)
         if expected is None:
-            assert "token of the reply may take in" in notes, f"{kind}: {jinja!r}: no note of the boundary: {notes}"
-            return "boundary: " + kind
+            noted = "token of the reply may take in" in notes  # by a probe, whose first letter may join nothing
+            return ("boundary: " if noted else "boundary without a note: ") + kind
         (folder / "m.jsonl").write_text(json.dumps({"messages": messages}) + "\n")
         (folder / "d.safetensors").unlink(missing_ok=True)
         code, output = run(tessera, "eval", folder / "run", "--data", folder / "m.jsonl", "--dump", folder / "d.safetensors")

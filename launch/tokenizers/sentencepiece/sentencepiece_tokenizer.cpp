@@ -171,6 +171,9 @@ std::vector<int32_t> SentencePieceTokenizer::encode_with_special(std::string_vie
   std::vector<int32_t> tokens;
   bool after_special = false;
   const auto append_plain = [&](std::string_view plain) {
+    if (after_special && has_prefix() && !model_.normalization.remove_extra_whitespaces) {
+      return append(without_prefix(), plain, tokens);
+    }
     const size_t space = std::min(plain.find_first_of(" \n\t\r"), plain.size());
     if (after_special && space > 0 && has_prefix()) {
       append(without_prefix(), plain.substr(0, space), tokens);
@@ -213,6 +216,13 @@ std::vector<int32_t> SentencePieceTokenizer::encode_part(std::string_view text,
   append(without_prefix(), text.substr(0, space), tokens);
   append_in_parts(*processor_, text.substr(space), model_.cuts, tokens);
   return tokens;
+}
+
+bool SentencePieceTokenizer::is_llama() const {
+  const SentencePieceModel::Normalization& how = model_.normalization;
+  return model_.algorithm == SentencePieceModel::Algorithm::bpe && model_.byte_fallback &&
+         has_prefix() && how.escape_whitespaces && !how.remove_extra_whitespaces &&
+         how.charsmap.empty();
 }
 
 bool SentencePieceTokenizer::has_prefix() const {

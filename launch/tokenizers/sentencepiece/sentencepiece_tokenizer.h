@@ -37,8 +37,9 @@ class SentencePieceTokenizer final : public Tokenizer {
   /// As in the library, user-defined pieces in the text encode to themselves; control pieces are
   /// text.
   std::vector<int32_t> encode(std::string_view text) const override;
-  /// Also recognizes control pieces, the unknown piece and the mask. Drops a space before such a
-  /// piece; text right after it continues its word, as if the piece replaced a word.
+  /// Also recognizes control pieces, the unknown piece and the mask. Text right after such a piece
+  /// continues its word, as if the piece replaced a word. A model that leaves out extra spaces
+  /// drops one before the piece.
   std::vector<int32_t> encode_with_special(std::string_view text) const override;
   /// As the tokenizers of transformers: a part within a text gets no ▁ in front, unless the model
   /// leaves out extra spaces and the part begins a word or follows a special piece.
@@ -61,6 +62,9 @@ class SentencePieceTokenizer final : public Tokenizer {
   /// Control and user-defined pieces, the unknown piece and the mask.
   std::vector<int32_t> named_tokens() const override;
   Json to_json() const override;
+
+  /// Whether the model is of the kind that LlamaTokenizer of transformers assumes of every model.
+  bool is_llama() const;
 
  private:
   using Processor = sentencepiece::SentencePieceProcessor;

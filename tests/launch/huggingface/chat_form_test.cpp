@@ -9,6 +9,7 @@
 #include "launch/data/datasets/chat_template.h"
 #include "launch/huggingface/import/chat/derive_chat_form.h"
 #include "launch/huggingface/import/chat/import_chat.h"
+#include "launch/tokenizers/sentencepiece/sentencepiece_model.h"
 #include "tests/launch/huggingface/fixture.h"
 #include "tests/launch/tokenizers/bpe_fixture.h"
 
@@ -498,6 +499,48 @@ TEST_F(ImportedChat, IsTheTemplateOfItsModel) {
             "{# a file #}" + jinja_);
   fs::remove(out_ / "chat_template.jinja");
   EXPECT_EQ(checkpoint_chat(Checkpoint::open(import(settings_, "none").checkpoint)), nullptr);
+}
+
+// Others split text beside special tokens in ways that depend on the version of transformers.
+TEST_F(ImportedChat, IsOfSentencePieceModelsLikeLlamas) {
+  if (!has_jinja()) GTEST_SKIP() << "python3 has no jinja2";
+  using Type = SentencePieceModel::PieceType;
+  SentencePieceModel model;
+  model.algorithm = SentencePieceModel::Algorithm::bpe;
+  model.byte_fallback = true;
+  model.normalization.remove_extra_whitespaces = false;
+  model.pieces = {{"<unk>", 0, Type::unknown},
+                  {"<s>", 0, Type::control},
+                  {"</s>", 0, Type::control},
+                  {"▁", -1, Type::normal}};
+  for (int byte = 0; byte < 256; ++byte) {
+    model.pieces.push_back({fmt::format("<0x{:02X}>", byte), 0, Type::byte});
+  }
+  for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt"}) fs::remove(out_ / name);
+  const Json settings = {{"tokenizer_class", "LlamaTokenizer"},
+                         {"legacy", false},
+                         {"bos_token", "<s>"},
+                         {"eos_token", "</s>"},
+                         {"chat_template", jinja_}};
+  int runs = 0;
+  const auto problem_with = [&](const char* key, const Json& value) {
+    Json changed = settings;
+    changed[key] = value;
+    const ImportReport report = import(changed, fmt::format("run{}", runs++));
+    return checkpoint_chat(Checkpoint::open(report.checkpoint))->problem;
+  };
+  write_file(out_ / "tokenizer.model", model.serialized());
+  EXPECT_EQ(problem_with("legacy", false), "");
+  EXPECT_THAT(problem_with("legacy", true), HasSubstr("write a tokenizer.json"));
+  EXPECT_THAT(problem_with("legacy", nullptr), HasSubstr("write a tokenizer.json"));
+  EXPECT_THAT(problem_with("tokenizer_class", "T5Tokenizer"), HasSubstr("write a tokenizer.json"));
+  EXPECT_THAT(problem_with("add_prefix_space", false), HasSubstr("write a tokenizer.json"));
+  EXPECT_THAT(problem_with("added_tokens_decoder", {{"2", {{"lstrip", true}}}}),
+              HasSubstr("write a tokenizer.json"));
+  EXPECT_THAT(problem_with("chat_template", " " + jinja_), HasSubstr("begin a conversation"));
+  model.normalization.remove_extra_whitespaces = true;
+  write_file(out_ / "tokenizer.model", model.serialized());
+  EXPECT_THAT(problem_with("legacy", false), HasSubstr("write a tokenizer.json"));
 }
 
 TEST_F(ImportedChat, IsKeptWithoutPython) {

@@ -103,6 +103,18 @@ TEST(SentencePiece, ParsesSpecialTokensOnlyOnRequest) {
   EXPECT_EQ(model.encode_with_special(""), Tokens());
 }
 
+TEST(SentencePiece, TextAfterSpecialTokensHasNoPrefixIfSpacesStay) {
+  Model small = small_model();
+  small.normalization.remove_extra_whitespaces = false;
+  const auto model = tokenizer_of(small);
+  EXPECT_EQ(model.encode_with_special("ab<s>ab ab"), (Tokens{6, 1, 4, 5, 6}));
+  for (const char* text : {"ab", " ab", "a  ab ", "ab ab"}) {
+    Tokens expected = {1};
+    for (const int32_t token : model.encode_part(text, {.before = 1})) expected.push_back(token);
+    EXPECT_EQ(model.encode_with_special(std::string("<s>") + text), expected) << text;
+  }
+}
+
 TEST(SentencePiece, CountsAndReplacesInvalidUtf8) {
   const auto model = tokenizer_of(small_model());
   EXPECT_EQ(model.count_invalid("ab\xFF\xE2\x82 ab"), 2);

@@ -1,6 +1,7 @@
 #include "launch/huggingface/import/chat/import_chat.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 
 #include "core/error.h"
@@ -10,6 +11,7 @@
 #include "launch/support/files/small_file.h"
 #include "launch/support/text/json.h"
 #include "launch/support/text/white_space.h"
+#include "launch/tokenizers/sentencepiece/sentencepiece_tokenizer.h"
 
 namespace tessera {
 
@@ -86,16 +88,37 @@ bool has_its_tokens(const RenderedChat& check, const ChatTemplate& chat,
          std::equal(own.tokens.begin(), own.tokens.end(), theirs.begin());
 }
 
+/// Throws unless transformers is known to split the text beside special tokens as Tessera does:
+/// that depends on the class of the tokenizer and its settings.
+void check_sentencepiece(const ChatForm& form, const SentencePieceTokenizer& tokenizer,
+                         const Json& settings) {
+  const auto is = [&](const char* key, const Json& value) {
+    return settings.value(key, Json()) == value;
+  };
+  const auto absorbs = [](const Json& token) {
+    return std::ranges::any_of(std::array{"lstrip", "rstrip", "normalized"}, [&](const char* key) {
+      return !token.is_object() || (token.contains(key) && token[key] == true);
+    });
+  };
+  const bool is_known =
+      tokenizer.is_llama() && is("legacy", false) && !is("add_prefix_space", false) &&
+      (is("tokenizer_class", "LlamaTokenizer") || is("tokenizer_class", "LlamaTokenizerFast")) &&
+      std::ranges::none_of(settings.value("added_tokens_decoder", Json::object()), absorbs);
+  require(
+      is_known,
+      "how transformers splits text beside special tokens is known for tokenizer.json, and for "
+      "SentencePiece models like Llama's with \"legacy\": false in tokenizer_config.json: write "
+      "a tokenizer.json with AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR) in Python");
+  for (const auto& turn : form.at_start) {
+    require(!turn || (turn->before.find_first_of(" \u2581") != 0 && !turn->before.empty()),
+            "it may begin a conversation with a space, before which SentencePiece writes another");
+  }
+}
+
 /// Throws unless conversations have the tokens of what the template writes of them. Where a reply
 /// begins, there may be a boundary of tokens that the text does not have.
 void check_tokens(const DerivedChat& derived, const ChatTemplate& chat, const Tokenizer& tokenizer,
                   std::vector<std::string>& notes) {
-  if (tokenizer.kind() == "sentencepiece") {  // does not read special tokens in a text
-    notes.emplace_back(
-        "the tokens of conversations are not compared with those of what the chat template writes, "
-        "because the tokenizer is SentencePiece");
-    return;
-  }
   const auto is_reply = [](const auto& message) { return message.first == Role::assistant; };
   const auto first = std::ranges::find_if(derived.checks, [&](const RenderedChat& check) {
     return std::ranges::any_of(check.messages, is_reply);
@@ -141,6 +164,9 @@ std::optional<ChatForm> import_chat_form(const fs::path& folder, const Tokenizer
     if (!own) derived = derive_chat_form(*jinja, tokens, names);
     form = derived.form;
     own_notes = derived.notes;
+    const auto* sentencepiece = dynamic_cast<const SentencePieceTokenizer*>(&tokenizer);
+    const bool is_export = own && !settings.contains("tokenizer_class");  // not of transformers
+    if (sentencepiece != nullptr && !is_export) check_sentencepiece(form, *sentencepiece, settings);
     const ChatTemplate chat(std::make_shared<const ChatForm>(form), tokenizer);
     check_tokens(derived, chat, tokenizer, own_notes);
     notes.insert(notes.end(), own_notes.begin(), own_notes.end());
