@@ -226,17 +226,16 @@ TEST_F(CliEncoderDecoder, NamesWrongOptionsAndInputs) {
     expect_refused(generate(ranks, file("long.txt")),
                    {"long.txt:2: the source has 40 tokens", "model.source_length is 32"});
     expect_refused(generate(ranks, file("empty.txt")), {"empty.txt:2: the line is empty"});
-    expect_refused(generate(ranks, {"--prompt", "a", "--beams", "0"}), {"--beams"});
-    expect_refused(generate(ranks, {"--prompt", "a", "--top-k", "3"}),
-                   {"--top-k and --top-p are for sampling", "--temperature above 0"});
-    expect_refused(generate(ranks, {"--prompt", "a", "--max-tokens", "0"}),
-                   {"--max-tokens is 0", "choose 1 or more"});
-    expect_refused(
-        generate(ranks, {"--prompt", "a", "--chat", "auto"}),
-        {"--chat is for models that continue a text", "--prompt, or its ids with --ids"});
-    expect_refused(generate(ranks, {"--prompt", "a", "--beams", "2", "--stream"}),
-                   {"--stream shows a text", "2 beams", "leave out --stream or --beams"});
   }
+  expect_refused(generate(2, {"--prompt", "a", "--beams", "0"}), {"--beams"});
+  expect_refused(generate(kAlone, {"--prompt", "a", "--top-k", "3"}),
+                 {"--top-k and --top-p are for sampling", "--temperature above 0"});
+  expect_refused(generate(kAlone, {"--prompt", "a", "--max-tokens", "0"}),
+                 {"--max-tokens is 0", "choose 1 or more"});
+  expect_refused(generate(kAlone, {"--prompt", "a", "--chat", "auto"}),
+                 {"--chat is for models that continue a text", "--prompt, or its ids with --ids"});
+  expect_refused(generate(kAlone, {"--prompt", "a", "--beams", "2", "--stream"}),
+                 {"--stream shows a text", "2 beams", "leave out --stream or --beams"});
   Arguments truncated = file("long.txt");
   truncated.emplace_back("--truncate");
   expect_success(generate(kAlone, truncated));
@@ -255,7 +254,8 @@ TEST_F(CliEncoderDecoder, NamesWrongOptionsAndInputs) {
       {"mlm.probability=0.3", "mlm", "encoder_decoder"},
       {"model.source_length=4", "train.tsv:2: the source has", "model.source_length is 4"}};
   for (const Arguments& set : wrong) {
-    expect_refused(run_train(2, "wrong", keys({set[0]})), {set.begin() + 1, set.end()});
+    const int ranks = &set == wrong ? 2 : kAlone;
+    expect_refused(run_train(ranks, "wrong", keys({set[0]})), {set.begin() + 1, set.end()});
   }
 }
 
