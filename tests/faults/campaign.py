@@ -318,6 +318,8 @@ FAULTS = {
 
 
 class Campaign:
+    had = set()  # kinds of faults, of all layouts
+
     def __init__(self, run, layout, options):
         self.run, self.layout, self.options = run, layout, options
         self.kinds = [name for name in options.fault or FAULTS if FAULTS[name][2](run)]
@@ -401,9 +403,11 @@ class Campaign:
                 self.wait_for_steps()
                 if not queue:
                     weights = [FAULTS[kind][1] for kind in self.kinds]
-                    queue = list(self.kinds) + random.choices(self.kinds, weights, k=100 - len(self.kinds))
-                    random.shuffle(queue)
+                    # Each kind comes once before any comes again, and first those that no layout has had.
+                    each = sorted(random.sample(self.kinds, len(self.kinds)), key=self.had.__contains__, reverse=True)
+                    queue = random.choices(self.kinds, weights, k=100 - len(each)) + each
                 struck = time.monotonic()
+                self.had.add(queue[-1])
                 self.strike(queue.pop())
                 if self.options.interval:
                     time.sleep(max(0.0, random.uniform(0.5, 1.5) * self.options.interval - (time.monotonic() - struck)))
