@@ -103,7 +103,7 @@ std::vector<std::string> overrides(std::string_view typed) {
   std::vector<std::string> all;
   for (const SectionInfo& section : config_sections()) {
     for (const KeyInfo& key : section.keys) {
-      const std::string name = section.name + "." + key.name + "=";
+      const std::string name = key.full_name + "=";
       if (!typed.starts_with(name)) {
         all.push_back(name);
         continue;

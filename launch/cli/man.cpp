@@ -142,7 +142,7 @@ std::string config_page() {
                                 : key.derived            ? "default: auto"
                                                          : "default: " + key.default_value;
       page +=
-          fmt::format(".TP\n\\fB{}\\fR: \\fI{}\\fR ({})\n{}\n", roff(section.name + "." + key.name),
+          fmt::format(".TP\n\\fB{}\\fR: \\fI{}\\fR ({})\n{}\n", roff(key.full_name),
                       roff_of_markdown(key.allowed), roff(value), roff_of_markdown(key.meaning));
     }
   }

@@ -9,9 +9,8 @@ std::vector<NamedValue> config_values(const RunConfig& config) {
   std::vector<NamedValue> values;
   for (const SectionInfo& section : config_sections()) {
     for (const KeyInfo& key : section.keys) {
-      const std::string name = section.name + "." + key.name;
-      values.push_back(
-          {name, config.automatic.contains(name) ? "auto" : key.access->write(config)});
+      const bool automatic = config.automatic.contains(key.full_name);
+      values.push_back({key.full_name, automatic ? "auto" : key.access->write(config)});
     }
   }
   return values;

@@ -29,7 +29,7 @@ KeyNames key_names(std::string_view section) {
 KeyNames full_names() {
   KeyNames names;
   for (const SectionInfo& info : config_sections()) {
-    for (const KeyInfo& key : info.keys) names.push_back(info.name + "." + key.name);
+    for (const KeyInfo& key : info.keys) names.push_back(key.full_name);
   }
   return names;
 }
@@ -45,7 +45,7 @@ KeyNames keys_called(std::string_view name) {
   KeyNames names;
   for (const SectionInfo& info : config_sections()) {
     for (const KeyInfo& key : info.keys) {
-      if (key.name == name) names.push_back(info.name + "." + key.name);
+      if (key.name == name) names.push_back(key.full_name);
     }
   }
   return names;
@@ -93,7 +93,7 @@ bool is_config_key(std::string_view word) {
 std::string allowed_values(std::string_view key) {
   for (const SectionInfo& info : config_sections()) {
     for (const KeyInfo& each : info.keys) {
-      if (info.name + "." + each.name == key) return each.allowed;
+      if (each.full_name == key) return each.allowed;
     }
   }
   return "";

@@ -76,7 +76,7 @@ void read_keys(const SourceText& source, const ConfigValue& root, ConfigIssues& 
     for (const KeyInfo& key : section.keys) {
       const KeyedMap::Entry* entry = keys.take(key.name);
       if (entry == nullptr) continue;
-      const std::string name = section.name + "." + key.name;
+      const std::string& name = key.full_name;
       if (key.derived && entry->value->is_word("auto")) {
         given.erase(name);
         key.access->copy(kDefaults, config);

@@ -80,15 +80,16 @@ class Loader {
   void require_keys(const SourceText& file) {
     for (const SectionInfo& section : config_sections()) {
       for (const KeyInfo& key : section.keys) {
-        const std::string name = section.name + "." + key.name;
-        if (!key.required || given_.contains(name) || has_alternative(section, key)) continue;
+        if (!key.required || given_.contains(key.full_name) || has_alternative(section, key)) {
+          continue;
+        }
         issues_.add(
             file, {},
-            fmt::format(
-                "the key '{}' is missing and has no default: {}{}", name, first_clause(key.meaning),
-                key.alternative.empty()
-                    ? ""
-                    : fmt::format("; set it, or '{}.{}' instead", section.name, key.alternative)));
+            fmt::format("the key '{}' is missing and has no default: {}{}", key.full_name,
+                        first_clause(key.meaning),
+                        key.alternative.empty() ? ""
+                                                : fmt::format("; set it, or '{}.{}' instead",
+                                                              section.name, key.alternative)));
       }
     }
   }
@@ -100,7 +101,7 @@ class Loader {
       const bool from_checkpoint = section.name == "model" && config_.checkpoint.from;
       for (const KeyInfo& key : section.keys) {
         const bool derived = key.required ? has_alternative(section, key) : key.derived;
-        if (derived || from_checkpoint) config_.automatic.insert(section.name + "." + key.name);
+        if (derived || from_checkpoint) config_.automatic.insert(key.full_name);
       }
     }
     if (config_.model.has_images()) config_.automatic.insert("model.seq_length");

@@ -63,10 +63,11 @@ struct Lister {
                   std::string_view meaning) {
     const std::ptrdiff_t offset =
         reinterpret_cast<const char*>(&value) - reinterpret_cast<const char*>(&defaults);
+    const std::string full_name = fmt::format("{}.{}", sections.back().name, key.name);
     require(offset >= 0 && offset <= static_cast<std::ptrdiff_t>(sizeof defaults - sizeof value),
-            "{}.{} is no member of RunConfig", sections.back().name, key.name);
-    sections.back().keys.push_back({std::string(key.name), key.required, key.derived, key.by_kind,
-                                    std::string(key.alternative),
+            "{} is no member of RunConfig", full_name);
+    sections.back().keys.push_back({std::string(key.name), full_name, key.required, key.derived,
+                                    key.by_kind, std::string(key.alternative),
                                     rule.allowed() + (key.derived ? ", or auto" : ""),
                                     rule.write(value), std::string(meaning), words_of(rule),
                                     std::make_shared<RuleAccess<Rule>>(rule, offset)});

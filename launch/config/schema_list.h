@@ -24,6 +24,7 @@ class KeyAccess {
 /// A key of schema.h.
 struct KeyInfo {
   std::string name;
+  std::string full_name;  ///< "train.steps"
   bool required = false;
   bool derived = false;
   bool by_kind = false;     ///< whether the default depends on model.kind

@@ -9,6 +9,7 @@
 #include "core/ops/attention.h"
 #include "launch/config/schema_list.h"
 #include "launch/config/validate_kind.h"
+#include "launch/config/values/value_rule.h"
 #include "launch/tokenizers/id_tokenizer.h"
 #include "parallel/process_grid.h"
 
@@ -19,8 +20,8 @@ namespace {
 void check_ranges(const RunConfig& config) {
   for (const SectionInfo& section : config_sections()) {
     for (const KeyInfo& key : section.keys) {
-      if (config.automatic.contains(section.name + "." + key.name)) continue;
-      require(key.access->accepts(config), "{}.{} is {}, but must be {}", section.name, key.name,
+      if (config.automatic.contains(key.full_name)) continue;
+      require(key.access->accepts(config), "{} is {}, but must be {}", key.full_name,
               key.access->write(config), key.allowed);
     }
   }

@@ -32,14 +32,13 @@ std::string to_yaml(const RunConfig& config, const KeyOrigins& origins) {
   for (const SectionInfo& section : config_sections()) {
     yaml += section.name + ":\n";
     for (const KeyInfo& key : section.keys) {
-      const std::string name = section.name + "." + key.name;
-      const bool automatic = config.automatic.contains(name);
+      const bool automatic = config.automatic.contains(key.full_name);
       if (automatic && !key.derived) {
         yaml += fmt::format("  # {}: {}\n", key.name,
                             config.checkpoint.from ? "that of checkpoint.from" : "derived");
         continue;
       }
-      const auto origin = origins.find(name);
+      const auto origin = origins.find(key.full_name);
       yaml += fmt::format("  {}: {}{}\n", key.name, automatic ? "auto" : key.access->write(config),
                           origin == origins.end() ? "" : "  # " + origin->second);
     }
@@ -52,7 +51,7 @@ std::string to_commented_yaml(const RunConfig& config, const KeyOrigins& reasons
   for (const SectionInfo& section : config_sections()) {
     std::string keys;
     for (const KeyInfo& key : section.keys) {
-      const auto reason = reasons.find(section.name + "." + key.name);
+      const auto reason = reasons.find(key.full_name);
       if (reason == reasons.end()) continue;
       keys += comment_lines(reason->second, "  ");
       keys += fmt::format("  {}: {}\n", key.name, key.access->write(config));

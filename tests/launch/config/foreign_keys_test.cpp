@@ -21,7 +21,7 @@ std::set<std::string> schema_names() {
   for (const SectionInfo& section : config_sections()) {
     for (const KeyInfo& key : section.keys) {
       names.insert(key.name);
-      names.insert(section.name + "." + key.name);
+      names.insert(key.full_name);
     }
   }
   return names;
