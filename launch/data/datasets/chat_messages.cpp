@@ -57,7 +57,7 @@ void add_messages(const Json& list, const std::string& where, std::string_view o
 void for_each_prompt(const std::string& path, const std::function<void(const PromptLine&)>& visit,
                      const RowOptions& options) {
   if (path.ends_with(".txt")) {
-    return for_each_line_of_text(path, options, [&](std::string_view text, int64_t number) {
+    return for_each_txt_line(path, options, [&](std::string_view text, int64_t number) {
       visit({number, text, {}});
     });
   }

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "launch/data/datasets/row_reader.h"
+#include "launch/support/input/json_lines.h"
 #include "launch/support/text/json.h"
 #include "launch/support/text/number_text.h"
 
@@ -97,7 +98,7 @@ int64_t answer_of(const Json& line, const char* key, size_t choices, const std::
 
 void for_each_choice_line(const std::string& path,
                           const std::function<void(const ChoiceLine&)>& visit) {
-  require(path.ends_with(".jsonl") || path.ends_with(".json"),
+  require(has_json_rows(path),
           "{}: a file of multiple-choice questions must have a name that ends in .jsonl or .json",
           path);
   RowReader rows(path, {});

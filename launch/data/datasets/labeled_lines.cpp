@@ -187,11 +187,11 @@ void for_each_labeled_line(const std::string& path, const Labels& labels,
   read_file(path, &of_text, options, visit);
 }
 
-void for_each_text_line(const std::string& path,
-                        const std::function<void(const LabeledLine&)>& visit,
-                        const RowOptions& options) {
+void for_each_unlabeled_line(const std::string& path,
+                             const std::function<void(const LabeledLine&)>& visit,
+                             const RowOptions& options) {
   if (!path.ends_with(".txt")) return read_file(path, nullptr, options, visit);
-  for_each_line_of_text(path, options, [&](std::string_view text, int64_t number) {
+  for_each_txt_line(path, options, [&](std::string_view text, int64_t number) {
     visit({number, text});
   });
 }

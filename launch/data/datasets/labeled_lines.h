@@ -40,9 +40,9 @@ void for_each_labeled_line(const std::string& path, const Labels& labels,
 
 /// Likewise for the texts of a file without their labels, which are not read and may be missing. A
 /// file may also be .txt: a text per line.
-void for_each_text_line(const std::string& path,
-                        const std::function<void(const LabeledLine&)>& visit,
-                        const RowOptions& options = {});
+void for_each_unlabeled_line(const std::string& path,
+                             const std::function<void(const LabeledLine&)>& visit,
+                             const RowOptions& options = {});
 
 /// The labels in files of labeled texts: names, sorted by their bytes, or numbers. Integers in .csv
 /// and .tsv files are numbers if they are exactly 0, 1, 2, …, or if the `count` of classes is

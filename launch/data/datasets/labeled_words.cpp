@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "launch/data/datasets/line_reader.h"
 #include "launch/support/files/mapped_file.h"
+#include "launch/support/input/json_lines.h"
 
 namespace tessera {
 namespace {
@@ -111,7 +112,7 @@ void read_text_sentences(const MappedFile& file, const Visit& visit) {
 
 void read_sentences(const std::string& path, LabelReader* labels, const RowOptions& options,
                     const Visit& visit) {
-  if (path.ends_with(".jsonl") || path.ends_with(".json")) {
+  if (has_json_rows(path)) {
     return read_json_sentences(path, labels, options, visit);
   }
   const bool is_text = labels == nullptr && path.ends_with(".txt");

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "launch/data/datasets/chat_messages.h"
 #include "launch/data/datasets/row_reader.h"
+#include "launch/support/input/json_lines.h"
 
 namespace tessera {
 namespace {
@@ -40,7 +41,7 @@ LikelihoodDataset::LikelihoodDataset(const std::string& path, const Tokenizer& t
                                      const ModelConfig& model,
                                      const std::function<ChatTemplate()>& chat)
     : ContinuationDataset(path, model) {
-  require(path.ends_with(".jsonl") || path.ends_with(".json"),
+  require(has_json_rows(path),
           "{}: a file of texts to score must have a name that ends in .jsonl or .json", path);
   require_next_token(path, model, "score texts");
   std::optional<ChatTemplate> form;

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "launch/config/values/source_text.h"
 #include "launch/support/files/piece_reader.h"
+#include "launch/support/input/json_lines.h"
 
 namespace tessera {
 namespace {
@@ -51,8 +52,7 @@ bool is_quoted(std::string_view cell) {
 }  // namespace
 
 bool has_columns(std::string_view path) {
-  return path.ends_with(".jsonl") || path.ends_with(".json") || path.ends_with(".csv") ||
-         path.ends_with(".tsv");
+  return has_json_rows(path) || path.ends_with(".csv") || path.ends_with(".tsv");
 }
 
 RowReader::RowReader(const std::string& path, RowFormat format, const RowOptions& options)
@@ -62,7 +62,7 @@ RowReader::RowReader(const std::string& path, RowFormat format, const RowOptions
       file_(path),
       lines_(file_),
       rest_(after_mark(file_.text())),
-      is_json_(path.ends_with(".jsonl") || path.ends_with(".json")) {
+      is_json_(has_json_rows(path)) {
   require(has_columns(path), "{}: the name must end in .jsonl, .json, .csv or .tsv", path);
   for (const auto& [name, in_file] : options.columns) {
     const bool known = std::ranges::find(format_.required, name) != format_.required.end() ||
@@ -307,9 +307,8 @@ bool RowReader::read_list_item() {
   return true;
 }
 
-void for_each_line_of_text(
-    const std::string& path, const RowOptions& options,
-    const std::function<void(std::string_view text, int64_t number)>& visit) {
+void for_each_txt_line(const std::string& path, const RowOptions& options,
+                       const std::function<void(std::string_view text, int64_t number)>& visit) {
   require(options.columns.empty(), "{}: names of columns are given, but a .txt file has none",
           path);
   const MappedFile file(path);

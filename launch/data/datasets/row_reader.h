@@ -99,8 +99,8 @@ class RowReader {
 };
 
 /// Calls `visit` with each line of a .txt file, and its number. Throws if columns have names.
-void for_each_line_of_text(const std::string& path, const RowOptions& options,
-                           const std::function<void(std::string_view text, int64_t number)>& visit);
+void for_each_txt_line(const std::string& path, const RowOptions& options,
+                       const std::function<void(std::string_view text, int64_t number)>& visit);
 
 /// The columns of the first row, by the format's names, with their values in JSON; null if the file
 /// has no columns or cannot be read, which its reader reports.

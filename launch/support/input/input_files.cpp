@@ -22,8 +22,7 @@ InputFormat format_by_name(std::string_view path) {
     }
   }
   if (path.ends_with(".parquet")) return InputFormat::parquet;
-  const bool jsonl = path.ends_with(".jsonl") || path.ends_with(".json");
-  return jsonl ? InputFormat::jsonl : InputFormat::text;
+  return has_json_rows(path) ? InputFormat::jsonl : InputFormat::text;
 }
 
 InputFormat chosen_format(std::string_view path, InputFormats formats) {

@@ -9,6 +9,11 @@
 
 namespace tessera {
 
+/// Whether the name of a file says that its rows are JSON objects: .jsonl or .json.
+inline bool has_json_rows(std::string_view path) {
+  return path.ends_with(".jsonl") || path.ends_with(".json");
+}
+
 /// Which field of each JSON object is the document.
 struct JsonLinesOptions {
   std::string field = "text";

@@ -26,7 +26,7 @@ std::unique_ptr<const FilePrediction> target_prediction(const ModelConfig& confi
                               fmt::format("{}:{}", file.input, number)));
   };
   if (file.input.ends_with(".txt")) {
-    for_each_line_of_text(file.input, {file.columns}, add);
+    for_each_txt_line(file.input, {file.columns}, add);
   } else {
     RowReader rows(file.input, {{"source"}}, {file.columns});
     while (rows.next()) add(rows.text("source"), rows.number());

@@ -31,7 +31,7 @@ void read_texts(const FilePredictionOptions& options, FilePrediction& prediction
     if (line.text_pair) prediction.input_columns = {"line", "text", "text_pair"};
     visit(line, fmt::format("{}:{}", options.input, line.number));
   };
-  for_each_text_line(options.input, add, {options.columns});
+  for_each_unlabeled_line(options.input, add, {options.columns});
 }
 
 /// Names, or numbers as text.

@@ -67,7 +67,7 @@ struct FilePrediction {
   int64_t size() const { return std::ssize(inputs); }
 };
 
-/// What a classification head predicts for the texts or pairs of a file (for_each_text_line).
+/// What a classification head predicts for the texts or pairs of a file (for_each_unlabeled_line).
 /// `labels` are the labels' names, or empty for numbers. Throws, naming file and line, for a text
 /// that cannot be encoded.
 ///
