@@ -1,7 +1,8 @@
 #include "launch/huggingface/model_class.h"
 
-#include <array>
+#include <algorithm>
 #include <initializer_list>
+#include <iterator>
 
 #include "core/error.h"
 #include "launch/checkpoint/model_json.h"
@@ -11,35 +12,51 @@
 namespace tessera {
 namespace {
 
-struct NamedClass {
+struct ClassInfo {
   std::string_view name;
   ModelClass model_class;
+  ModelKind kind;
+  Head head = Head::pretraining;
 };
 
-/// The first name of a class is its canonical one.
-constexpr std::array<NamedClass, 21> kClasses = {{
-    {"GPT2LMHeadModel", ModelClass::gpt2_lm_head},
-    {"GPT2Model", ModelClass::gpt2_lm_head},
-    {"LlamaForCausalLM", ModelClass::llama_causal_lm},
-    {"MistralForCausalLM", ModelClass::mistral_causal_lm},
-    {"Qwen2ForCausalLM", ModelClass::qwen2_causal_lm},
-    {"Qwen3ForCausalLM", ModelClass::qwen3_causal_lm},
-    {"BertForPreTraining", ModelClass::bert_pretraining},
-    {"BertForMaskedLM", ModelClass::bert_masked_lm},
-    {"BertForSequenceClassification", ModelClass::bert_classification},
-    {"BertForTokenClassification", ModelClass::bert_token_classification},
-    {"RobertaForMaskedLM", ModelClass::roberta_masked_lm},
-    {"RobertaForSequenceClassification", ModelClass::roberta_classification},
-    {"RobertaForTokenClassification", ModelClass::roberta_token_classification},
-    {"ModernBertForMaskedLM", ModelClass::modernbert_masked_lm},
-    {"ModernBertForSequenceClassification", ModelClass::modernbert_classification},
-    {"ModernBertForTokenClassification", ModelClass::modernbert_token_classification},
-    {"BertModel", ModelClass::bert_embedding},
-    {"RobertaModel", ModelClass::roberta_embedding},
-    {"ModernBertModel", ModelClass::modernbert_embedding},
-    {"T5ForConditionalGeneration", ModelClass::t5_conditional_generation},
-    {"ViTForImageClassification", ModelClass::vit_classification},
-}};
+/// The first name of a class, and the first class with a kind and a head, are those of an export.
+constexpr ClassInfo kClasses[] = {
+    {"GPT2LMHeadModel", ModelClass::gpt2_lm_head, ModelKind::gpt2},
+    {"GPT2Model", ModelClass::gpt2_lm_head, ModelKind::gpt2},
+    {"LlamaForCausalLM", ModelClass::llama_causal_lm, ModelKind::llama},
+    {"MistralForCausalLM", ModelClass::mistral_causal_lm, ModelKind::mistral},
+    {"Qwen2ForCausalLM", ModelClass::qwen2_causal_lm, ModelKind::qwen2},
+    {"Qwen3ForCausalLM", ModelClass::qwen3_causal_lm, ModelKind::qwen3},
+    {"BertForPreTraining", ModelClass::bert_pretraining, ModelKind::bert},
+    {"BertForMaskedLM", ModelClass::bert_masked_lm, ModelKind::bert},
+    {"BertForSequenceClassification", ModelClass::bert_classification, ModelKind::bert,
+     Head::classification},
+    {"BertForTokenClassification", ModelClass::bert_token_classification, ModelKind::bert,
+     Head::token_classification},
+    {"RobertaForMaskedLM", ModelClass::roberta_masked_lm, ModelKind::roberta},
+    {"RobertaForSequenceClassification", ModelClass::roberta_classification, ModelKind::roberta,
+     Head::classification},
+    {"RobertaForTokenClassification", ModelClass::roberta_token_classification, ModelKind::roberta,
+     Head::token_classification},
+    {"ModernBertForMaskedLM", ModelClass::modernbert_masked_lm, ModelKind::modernbert},
+    {"ModernBertForSequenceClassification", ModelClass::modernbert_classification,
+     ModelKind::modernbert, Head::classification},
+    {"ModernBertForTokenClassification", ModelClass::modernbert_token_classification,
+     ModelKind::modernbert, Head::token_classification},
+    {"BertModel", ModelClass::bert_embedding, ModelKind::bert, Head::embedding},
+    {"RobertaModel", ModelClass::roberta_embedding, ModelKind::roberta, Head::embedding},
+    {"ModernBertModel", ModelClass::modernbert_embedding, ModelKind::modernbert, Head::embedding},
+    {"T5ForConditionalGeneration", ModelClass::t5_conditional_generation, ModelKind::t5},
+    {"ViTForImageClassification", ModelClass::vit_classification, ModelKind::vit,
+     Head::classification},
+};
+
+const ClassInfo& info_of(ModelClass model_class) {
+  const auto* found = std::ranges::find(kClasses, model_class, &ClassInfo::model_class);
+  require(found != std::end(kClasses), "the class with the number {} is missing in kClasses",
+          static_cast<int>(model_class));
+  return *found;
+}
 
 /// `key_and_value`: "model.norm_position is pre".
 void require_expressible(bool expressible, std::string_view key_and_value, std::string_view why) {
@@ -51,78 +68,11 @@ void require_expressible(bool expressible, std::string_view key_and_value, std::
 
 }  // namespace
 
-std::string_view to_string(ModelClass model_class) {
-  for (const NamedClass& named : kClasses) {
-    if (named.model_class == model_class) return named.name;
-  }
-  fail("the class with the number {} is missing in kClasses", static_cast<int>(model_class));
-}
+std::string_view to_string(ModelClass model_class) { return info_of(model_class).name; }
 
-ModelKind kind_of(ModelClass model_class) {
-  switch (model_class) {
-    case ModelClass::gpt2_lm_head:
-      return ModelKind::gpt2;
-    case ModelClass::llama_causal_lm:
-      return ModelKind::llama;
-    case ModelClass::mistral_causal_lm:
-      return ModelKind::mistral;
-    case ModelClass::qwen2_causal_lm:
-      return ModelKind::qwen2;
-    case ModelClass::qwen3_causal_lm:
-      return ModelKind::qwen3;
-    case ModelClass::bert_pretraining:
-    case ModelClass::bert_masked_lm:
-    case ModelClass::bert_classification:
-    case ModelClass::bert_token_classification:
-    case ModelClass::bert_embedding:
-      return ModelKind::bert;
-    case ModelClass::roberta_masked_lm:
-    case ModelClass::roberta_classification:
-    case ModelClass::roberta_token_classification:
-    case ModelClass::roberta_embedding:
-      return ModelKind::roberta;
-    case ModelClass::modernbert_masked_lm:
-    case ModelClass::modernbert_classification:
-    case ModelClass::modernbert_token_classification:
-    case ModelClass::modernbert_embedding:
-      return ModelKind::modernbert;
-    case ModelClass::t5_conditional_generation:
-      return ModelKind::t5;
-    case ModelClass::vit_classification:
-      return ModelKind::vit;
-  }
-  fail("{} is not a class of a model", static_cast<int>(model_class));
-}
+ModelKind kind_of(ModelClass model_class) { return info_of(model_class).kind; }
 
-Head head_of(ModelClass model_class) {
-  switch (model_class) {
-    case ModelClass::bert_classification:
-    case ModelClass::roberta_classification:
-    case ModelClass::modernbert_classification:
-    case ModelClass::vit_classification:
-      return Head::classification;
-    case ModelClass::bert_token_classification:
-    case ModelClass::roberta_token_classification:
-    case ModelClass::modernbert_token_classification:
-      return Head::token_classification;
-    case ModelClass::bert_embedding:
-    case ModelClass::roberta_embedding:
-    case ModelClass::modernbert_embedding:
-      return Head::embedding;
-    case ModelClass::gpt2_lm_head:
-    case ModelClass::llama_causal_lm:
-    case ModelClass::mistral_causal_lm:
-    case ModelClass::qwen2_causal_lm:
-    case ModelClass::qwen3_causal_lm:
-    case ModelClass::bert_pretraining:
-    case ModelClass::bert_masked_lm:
-    case ModelClass::roberta_masked_lm:
-    case ModelClass::modernbert_masked_lm:
-    case ModelClass::t5_conditional_generation:
-      return Head::pretraining;
-  }
-  return Head::pretraining;
-}
+Head head_of(ModelClass model_class) { return info_of(model_class).head; }
 
 std::string_view problem_type_name(ProblemType type) {
   switch (type) {
@@ -151,10 +101,10 @@ std::string_view model_type(ModelClass model_class) {
 
 ModelClass model_class_of(std::string_view name, const std::string& where) {
   std::string known;
-  for (const NamedClass& named : kClasses) {
-    if (named.name == name) return named.model_class;
-    if (to_string(named.model_class) != named.name) continue;
-    known += (known.empty() ? "" : ", ") + std::string(named.name);
+  for (const ClassInfo& info : kClasses) {
+    if (info.name == name) return info.model_class;
+    if (to_string(info.model_class) != info.name) continue;
+    known += (known.empty() ? "" : ", ") + std::string(info.name);
   }
   fail("{}: the architecture {} cannot be imported; supported are {}", where, quote(name), known);
 }
@@ -284,76 +234,51 @@ void require_vit(const ModelConfig& config) {
   require_no_window(config);
 }
 
-/// The classes of an architecture's heads.
-struct HeadClasses {
-  ModelClass pretraining, classification, token_classification, embedding;
-};
-
-ModelClass class_with_head(Head head, const HeadClasses& classes) {
-  switch (head) {
-    case Head::pretraining:
-      return classes.pretraining;
-    case Head::classification:
-      return classes.classification;
-    case Head::token_classification:
-      return classes.token_classification;
-    case Head::embedding:
-      return classes.embedding;
+/// Throws unless the class of the kind computes what the model does.
+void require_kind(const ModelConfig& config) {
+  switch (config.kind) {  // no default: the compiler names an architecture without a mapping
+    case ModelKind::gpt2:
+    case ModelKind::bert:
+    case ModelKind::roberta:
+      return require_gpt2_or_bert(config);
+    case ModelKind::llama:
+      require_llama(config);
+      return require_no_window(config);
+    case ModelKind::mistral:
+      require_llama(config);
+      return require_same_window(config);
+    case ModelKind::qwen2:
+      require_llama(config);
+      return require_heads_as_wide_as_model(config);
+    case ModelKind::qwen3:
+      return require_llama(config);
+    case ModelKind::modernbert:
+      return require_modernbert(config);
+    case ModelKind::t5:
+      return require_t5(config);
+    case ModelKind::vit:
+      return require_vit(config);
+    case ModelKind::encoder_decoder:
+      break;
   }
-  return classes.pretraining;
+  fail("{} has no counterpart in transformers", name_of(config.kind));
 }
 
 }  // namespace
 
 ModelClass model_class_of(const ModelConfig& config) {
   require_no_pattern(config);
-  switch (config.kind) {  // no default: the compiler names an architecture without a mapping
-    case ModelKind::gpt2:
-      require_gpt2_or_bert(config);
-      return ModelClass::gpt2_lm_head;
-    case ModelKind::llama:
-      require_llama(config);
-      require_no_window(config);
-      return ModelClass::llama_causal_lm;
-    case ModelKind::mistral:
-      require_llama(config);
-      require_same_window(config);
-      return ModelClass::mistral_causal_lm;
-    case ModelKind::qwen2:
-      require_llama(config);
-      require_heads_as_wide_as_model(config);
-      return ModelClass::qwen2_causal_lm;
-    case ModelKind::qwen3:
-      require_llama(config);
-      return ModelClass::qwen3_causal_lm;
-    case ModelKind::bert:
-      require_gpt2_or_bert(config);
-      return class_with_head(
-          config.head,
-          {config.next_sentence ? ModelClass::bert_pretraining : ModelClass::bert_masked_lm,
-           ModelClass::bert_classification, ModelClass::bert_token_classification,
-           ModelClass::bert_embedding});
-    case ModelKind::roberta:
-      require_gpt2_or_bert(config);
-      return class_with_head(
-          config.head, {ModelClass::roberta_masked_lm, ModelClass::roberta_classification,
-                        ModelClass::roberta_token_classification, ModelClass::roberta_embedding});
-    case ModelKind::modernbert:
-      require_modernbert(config);
-      return class_with_head(
-          config.head,
-          {ModelClass::modernbert_masked_lm, ModelClass::modernbert_classification,
-           ModelClass::modernbert_token_classification, ModelClass::modernbert_embedding});
-    case ModelKind::t5:
-      require_t5(config);
-      return ModelClass::t5_conditional_generation;
-    case ModelKind::vit:
-      require_vit(config);
-      return ModelClass::vit_classification;
-    case ModelKind::encoder_decoder:
-      break;
+  require_kind(config);
+  const bool is_bert = config.kind == ModelKind::bert && config.head == Head::pretraining;
+  if (is_bert && !config.next_sentence) return ModelClass::bert_masked_lm;
+  const auto* found = std::ranges::find_if(kClasses, [&](const ClassInfo& info) {
+    return info.kind == config.kind && info.head == config.head;
+  });
+  // Kinds with a single class have it whatever their head is.
+  if (found == std::end(kClasses)) {
+    found = std::ranges::find(kClasses, config.kind, &ClassInfo::kind);
   }
-  fail("{} has no counterpart in transformers", architecture_of(config.kind).display_name);
+  return found->model_class;
 }
 
 }  // namespace tessera

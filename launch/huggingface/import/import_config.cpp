@@ -476,43 +476,35 @@ ImportedConfig import_config(const Json& json, const std::string& where,
   const ModelKind kind = kind_of(result.model_class);
   result.tied = config.flag("tie_word_embeddings", preset(kind).tie_embeddings);
   ModelConfig& model = result.model;
-  switch (result.model_class) {
-    case ModelClass::gpt2_lm_head:
+  switch (kind) {
+    case ModelKind::gpt2:
       read_gpt2(config, model);
       note_dropout(config, "embd_pdrop", result);
       break;
-    case ModelClass::llama_causal_lm:
-    case ModelClass::mistral_causal_lm:
-    case ModelClass::qwen2_causal_lm:
-    case ModelClass::qwen3_causal_lm:
+    case ModelKind::llama:
+    case ModelKind::mistral:
+    case ModelKind::qwen2:
+    case ModelKind::qwen3:
       read_llama(config, kind, result.tied, model);
       break;
-    case ModelClass::bert_pretraining:
-    case ModelClass::bert_masked_lm:
-    case ModelClass::bert_classification:
-    case ModelClass::bert_token_classification:
-    case ModelClass::bert_embedding:
+    case ModelKind::bert:
       read_bert(config, kind, model);
       model.next_sentence = result.model_class == ModelClass::bert_pretraining;
       break;
-    case ModelClass::roberta_masked_lm:
-    case ModelClass::roberta_classification:
-    case ModelClass::roberta_token_classification:
-    case ModelClass::roberta_embedding:
+    case ModelKind::roberta:
       read_roberta(config, result);
       break;
-    case ModelClass::modernbert_masked_lm:
-    case ModelClass::modernbert_classification:
-    case ModelClass::modernbert_token_classification:
-    case ModelClass::modernbert_embedding:
+    case ModelKind::modernbert:
       read_modernbert(config, result);
       note_dropout(config, "mlp_dropout", result);
       break;
-    case ModelClass::t5_conditional_generation:
+    case ModelKind::t5:
       read_t5(config, result);
       break;
-    case ModelClass::vit_classification:
+    case ModelKind::vit:
       read_vit(config, model);
+      break;
+    case ModelKind::encoder_decoder:  // no class is of this kind
       break;
   }
   model.head = head_of(result.model_class);

@@ -12,53 +12,57 @@
 namespace tessera {
 namespace {
 
-bool starts_with(std::string_view text, std::string_view start) {
-  return text.substr(0, start.size()) == start;
-}
+constexpr const char* kT5Words = "shared.weight";
 
-bool ends_with(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
-}
+/// The stored head of a model whose head is its word embedding, and the embedding; the head's bias
+/// and its copy, if it has one.
+struct TiedHead {
+  const char* head;
+  const char* words;
+  const char* bias = nullptr;
+  const char* bias_copy = nullptr;
+};
 
-/// What precedes the names of the base model's tensors.
-std::string_view base_prefix(ModelClass model_class) {
-  switch (model_class) {
-    case ModelClass::gpt2_lm_head:
-      return "transformer.";
-    case ModelClass::llama_causal_lm:
-    case ModelClass::mistral_causal_lm:
-    case ModelClass::qwen2_causal_lm:
-    case ModelClass::qwen3_causal_lm:
-    case ModelClass::modernbert_masked_lm:
-    case ModelClass::modernbert_classification:
-    case ModelClass::modernbert_token_classification:
-    case ModelClass::modernbert_embedding:
-      return "model.";
-    case ModelClass::bert_pretraining:
-    case ModelClass::bert_masked_lm:
-    case ModelClass::bert_classification:
-    case ModelClass::bert_token_classification:
-    case ModelClass::bert_embedding:
-      return "bert.";
-    case ModelClass::roberta_masked_lm:
-    case ModelClass::roberta_classification:
-    case ModelClass::roberta_token_classification:
-    case ModelClass::roberta_embedding:
-      return "roberta.";
-    case ModelClass::vit_classification:
-      return "vit.";
-    case ModelClass::t5_conditional_generation:
+struct BaseNames {
+  std::string_view prefix;  ///< precedes the names of the base model's tensors
+  TiedHead tied;
+};
+
+BaseNames base_names(ModelClass model_class) {
+  switch (kind_of(model_class)) {
+    case ModelKind::gpt2:
+      return {"transformer.", {"lm_head.weight", "transformer.wte.weight"}};
+    case ModelKind::llama:
+    case ModelKind::mistral:
+    case ModelKind::qwen2:
+    case ModelKind::qwen3:
+      return {"model.", {"lm_head.weight", "model.embed_tokens.weight"}};
+    case ModelKind::bert:
+      return {"bert.",
+              {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight",
+               "cls.predictions.bias", "cls.predictions.decoder.bias"}};
+    case ModelKind::roberta:
+      return {"roberta.",
+              {"lm_head.decoder.weight", "roberta.embeddings.word_embeddings.weight",
+               "lm_head.bias", "lm_head.decoder.bias"}};
+    case ModelKind::modernbert:
+      return {"model.", {"decoder.weight", "model.embeddings.tok_embeddings.weight"}};
+    case ModelKind::t5:
+      return {"", {"lm_head.weight", kT5Words}};
+    case ModelKind::vit:
+      return {"vit.", {"", ""}};
+    case ModelKind::encoder_decoder:
       break;
   }
-  return "";
+  fail("{} has no tensors in transformers", to_string(model_class));
 }
 
 /// Normalizes a tensor's name: no prefix of the base model, and current names of norms.
 std::string plain_name(std::string name, ModelClass model_class) {
-  const std::string_view prefix = base_prefix(model_class);
-  if (starts_with(name, prefix)) name.erase(0, prefix.size());
+  const std::string_view prefix = base_names(model_class).prefix;
+  if (name.starts_with(prefix)) name.erase(0, prefix.size());
   const auto rename = [&](std::string_view old, std::string_view now) {
-    if (ends_with(name, old)) name.replace(name.size() - old.size(), old.size(), now);
+    if (name.ends_with(old)) name.replace(name.size() - old.size(), old.size(), now);
   };
   rename("LayerNorm.gamma", "LayerNorm.weight");
   rename("LayerNorm.beta", "LayerNorm.bias");
@@ -68,8 +72,8 @@ std::string plain_name(std::string name, ModelClass model_class) {
 /// Whether a tensor is no weight of the model: masks and position ids that earlier versions saved,
 /// and the bias of T5's cross-attention, which published models have and nothing uses.
 bool is_buffer(std::string_view plain) {
-  return ends_with(plain, ".attn.bias") || ends_with(plain, ".attn.masked_bias") ||
-         ends_with(plain, ".self_attn.rotary_emb.inv_freq") || plain == "rotary_emb.inv_freq" ||
+  return plain.ends_with(".attn.bias") || plain.ends_with(".attn.masked_bias") ||
+         plain.ends_with(".self_attn.rotary_emb.inv_freq") || plain == "rotary_emb.inv_freq" ||
          plain == "embeddings.position_ids" || plain == "embeddings.token_type_ids" ||
          plain == "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";
 }
@@ -79,7 +83,7 @@ bool is_of_a_head(std::string_view plain) {
   constexpr std::array<std::string_view, 6> kHeads = {"cls.",     "pooler.", "classifier.",
                                                       "lm_head.", "head.",   "decoder."};
   return std::any_of(kHeads.begin(), kHeads.end(),
-                     [&](std::string_view head) { return starts_with(plain, head); });
+                     [&](std::string_view head) { return plain.starts_with(head); });
 }
 
 /// The first names, one per line.
@@ -135,56 +139,10 @@ class UnmatchedTensors {
   std::set<std::string> taken_;
 };
 
-constexpr const char* kT5Words = "shared.weight";
-
-/// The stored head of a model whose head is its word embedding, and the embedding; the head's bias
-/// and its copy, if it has one.
-struct TiedHead {
-  const char* head;
-  const char* words;
-  const char* bias = nullptr;
-  const char* bias_copy = nullptr;
-};
-
-TiedHead tied_head(ModelClass model_class) {
-  switch (model_class) {
-    case ModelClass::gpt2_lm_head:
-      return {"lm_head.weight", "transformer.wte.weight"};
-    case ModelClass::llama_causal_lm:
-    case ModelClass::mistral_causal_lm:
-    case ModelClass::qwen2_causal_lm:
-    case ModelClass::qwen3_causal_lm:
-      return {"lm_head.weight", "model.embed_tokens.weight"};
-    case ModelClass::bert_pretraining:
-    case ModelClass::bert_masked_lm:
-    case ModelClass::bert_classification:
-    case ModelClass::bert_token_classification:
-    case ModelClass::bert_embedding:
-      break;
-    case ModelClass::roberta_masked_lm:
-    case ModelClass::roberta_classification:
-    case ModelClass::roberta_token_classification:
-    case ModelClass::roberta_embedding:
-      return {"lm_head.decoder.weight", "roberta.embeddings.word_embeddings.weight", "lm_head.bias",
-              "lm_head.decoder.bias"};
-    case ModelClass::modernbert_masked_lm:
-    case ModelClass::modernbert_classification:
-    case ModelClass::modernbert_token_classification:
-    case ModelClass::modernbert_embedding:
-      return {"decoder.weight", "model.embeddings.tok_embeddings.weight"};
-    case ModelClass::t5_conditional_generation:
-      return {"lm_head.weight", kT5Words};
-    case ModelClass::vit_classification:
-      return {"", ""};
-  }
-  return {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight",
-          "cls.predictions.bias", "cls.predictions.decoder.bias"};
-}
-
 /// `tied`: whether config.json says so.
 void take_tied_heads(UnmatchedTensors& shelf, ModelClass model_class, bool tied) {
   if (head_of(model_class) != Head::pretraining) return;
-  const TiedHead names = tied_head(model_class);
+  const TiedHead names = base_names(model_class).tied;
   require(
       tied || shelf.find(names.head).has_value(),
       "\"tie_word_embeddings\" is false, but the output head of a {} is the embedding of words, "
@@ -236,12 +194,12 @@ void take_all(UnmatchedTensors& shelf, const ForeignWeights& weights,
 }  // namespace
 
 TiedNames tied_names(ModelClass model_class) {
-  const TiedHead names = tied_head(model_class);
+  const TiedHead names = base_names(model_class).tied;
   return {names.head, names.words};
 }
 
 bool has_own_head(const ForeignWeights& weights, ModelClass model_class) {
-  const TiedHead names = tied_head(model_class);
+  const TiedHead names = base_names(model_class).tied;
   const auto& tensors = weights.tensors();
   return tensors.count(names.head) > 0 && tensors.count(names.words) > 0 &&
          !weights.same(names.head, names.words);
@@ -251,7 +209,7 @@ MatchedTensors match_tensors(const ForeignWeights& weights, const std::vector<Te
                              ModelClass model_class, bool tied) {
   UnmatchedTensors shelf(weights, model_class);
   MatchedTensors matched;
-  take_all(shelf, weights, names, tied_head(model_class), matched);
+  take_all(shelf, weights, names, base_names(model_class).tied, matched);
   const bool is_untied =
       std::ranges::any_of(names, [](const TensorName& name) { return name.ours == "head.weight"; });
   if (!is_untied) take_tied_heads(shelf, model_class, tied);
