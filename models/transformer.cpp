@@ -39,7 +39,7 @@ Transformer::Transformer(ParameterStore& store, const ModelConfig& config, Commu
           "transformer: the mask of attention_mask_file has not been read, or the model has "
           "several stacks");
   if (config.pre_norm()) {
-    final_norm_.emplace(store, stack.name + "final_norm", config, GradientSum::local_rows);
+    final_norm_.emplace(store, stack.name + "final_norm", config, /*local_rows=*/true);
   }
 }
 

@@ -8,15 +8,15 @@
 
 namespace tessera {
 
-GradientReducer::GradientReducer(const ParameterStore& store, Communicator& dp, DType dtype)
-    : store_(store), dp_(dp) {
+GradientReducer::GradientReducer(const ParameterStore& store, Communicator& replicas, DType dtype)
+    : store_(store), replicas_(replicas) {
   require(dtype == DType::f32 || dtype == DType::bf16,
           "gradient reducer: gradients are reduced in fp32 or bf16, not in {}", to_string(dtype));
   const OptimizerSharding& sharding = store.layout().sharding();
-  require(
-      !sharding.sharded() || (sharding.num_shards == dp.size() && sharding.shard == dp.rank()),
-      "gradient reducer: the store has optimizer shard {} of {}, but this is data rank {} of {}",
-      sharding.shard, sharding.num_shards, dp.rank(), dp.size());
+  require(!sharding.sharded() ||
+              (sharding.num_shards == replicas.size() && sharding.shard == replicas.rank()),
+          "gradient reducer: the store has optimizer shard {} of {}, but this is replica {} of {}",
+          sharding.shard, sharding.num_shards, replicas.rank(), replicas.size());
   for (const Parameter& parameter : store.parameters()) parameters_.push_back(&parameter);
   reset();
   reductions_.reserve(missing_.size());
@@ -72,7 +72,7 @@ void GradientReducer::record(const std::function<void()>& pass,
 void GradientReducer::start(size_t bucket) {
   const FlatBucket& all = store_.layout().buckets()[bucket];
   std::fill(added_.begin() + all.parameters.begin, added_.begin() + all.parameters.end, true);
-  if (dp_.size() == 1) return;
+  if (replicas_.size() == 1) return;
   progress();
   const TrafficScope traffic(Traffic::gradients);
   reductions_.push_back({bucket, sum(all)});
@@ -84,8 +84,8 @@ std::unique_ptr<PendingCollective> GradientReducer::sum(const FlatBucket& bucket
   if (reduces_copies()) {
     copy(store_.flat_grads().slice(bucket.elements.begin, bucket.elements.end), all);
   }
-  if (!store_.layout().sharding().sharded()) return dp_.all_reduce_async(all);
-  return dp_.reduce_scatter_async(all, flat.slice(bucket.shard.begin, bucket.shard.end));
+  if (!store_.layout().sharding().sharded()) return replicas_.all_reduce_async(all);
+  return replicas_.reduce_scatter_async(all, flat.slice(bucket.shard.begin, bucket.shard.end));
 }
 
 void GradientReducer::take_sums(const FlatBucket& bucket) const {

@@ -12,7 +12,7 @@
 
 namespace tessera {
 
-/// Sums gradients over the data ranks while the backward pass runs. The reduction of a bucket
+/// Sums gradients over the replicas while the backward pass runs. The reduction of a bucket
 /// starts when its last gradient is final. Without ZeRO it is an all-reduce, and every rank gets
 /// all sums. With ZeRO it is an in-place reduce-scatter: each rank gets the sums of its optimizer
 /// shard, and the other gradients are undefined afterwards.
@@ -23,15 +23,15 @@ namespace tessera {
 class GradientReducer {
  public:
   /// `store` must be allocated; both arguments must outlive this object. `dtype` is fp32 or bf16.
-  /// Throws if the store is sharded over ranks other than `dp`.
-  GradientReducer(const ParameterStore& store, Communicator& dp, DType dtype = DType::f32);
+  /// Throws if the store is sharded over other ranks.
+  GradientReducer(const ParameterStore& store, Communicator& replicas, DType dtype = DType::f32);
 
   /// Bytes of the copies that reduce gradients of `store` in `dtype`.
   static size_t copy_bytes(const ParameterStore& store, DType dtype);
   size_t copy_bytes() const { return copies_.buffer.bytes(); }
 
   /// Marks a parameter's gradient as final. Call it once per parameter and step, in the same order
-  /// on all data ranks.
+  /// on all replicas.
   void add(const Parameter& parameter);
 
   /// Runs `pass`, a backward pass that is captured and not executed. Calls `at` with the index of a
@@ -59,7 +59,7 @@ class GradientReducer {
   void reset();
 
   const ParameterStore& store_;
-  Communicator& dp_;
+  Communicator& replicas_;
   OwnedTensor copies_;            ///< (flat_size()) bf16; undefined in fp32
   std::vector<int64_t> missing_;  ///< gradients of each bucket that are not final yet
   std::vector<bool> added_;       ///< by parameter, in the store's order

@@ -1,22 +1,23 @@
 #include "parallel/meta_communicator.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "core/checked.h"
 #include "core/error.h"
 #include "core/trace/work_log.h"
 
 namespace tessera {
 namespace {
 
-ParallelGroups groups_in(const ProcessGrid& grid, Communicator& world) {
-  const GridPlace place = grid.place_of(world.rank());
-  return {grid, world,
-          std::make_unique<MetaCommunicator>(place.tensor_index, grid.tensor(), "tensor"),
-          std::make_unique<MetaCommunicator>(place.data_index, grid.data(), "data")};
-}
-
-TrafficTally* tally_of(Communicator& group) {
-  return &static_cast<MetaCommunicator&>(group).tally();
+ParallelGroups groups_in(int64_t world_size, const GridShape& shape, Communicator& world) {
+  const ProcessGrid grid(world_size, shape);
+  return make_groups(grid, world, [&](AxisSet axes, std::string_view name) {
+    const std::vector<int> ranks = grid.group_of(world.rank(), axes);
+    const auto rank = std::ranges::find(ranks, world.rank()) - ranks.begin();
+    return std::make_shared<MetaCommunicator>(static_cast<int>(rank), narrow<int>(ranks.size()),
+                                              std::string(name));
+  });
 }
 
 /// Logs the wait for a collective that has started.
@@ -94,9 +95,39 @@ void MetaCommunicator::do_recv(Tensor tensor, int /*source*/) { count(Collective
 
 void MetaCommunicator::do_barrier() { count(Collective::barrier, {}); }
 
-MetaGroups::MetaGroups(int world_size, int tensor, int world_rank)
-    : world_(world_rank, world_size, "world"),
-      groups_(groups_in(ProcessGrid(world_size, tensor), world_)),
-      tallies_{&world_.tally(), tally_of(*groups_.tp), tally_of(*groups_.dp)} {}
+const TrafficTally& GroupTraffic::of(std::string_view group) const {
+  static const TrafficTally none;
+  const auto found = std::ranges::find(groups_, group, [](const auto& each) { return each.first; });
+  return found == groups_.end() ? none : found->second;
+}
+
+double GroupTraffic::bytes_sent() const {
+  double sent = 0.0;
+  for (const auto& [group, tally] : groups_) sent += tally.bytes_sent();
+  return sent;
+}
+
+MetaGroups::MetaGroups(int64_t world_size, const GridShape& shape, int world_rank)
+    : world_(world_rank, narrow<int>(world_size), "world"),
+      groups_(groups_in(world_size, shape, world_)) {}
+
+std::vector<TrafficTally*> MetaGroups::tallies() const {
+  std::vector<TrafficTally*> tallies;
+  for (Communicator* group : groups_.all()) {
+    tallies.push_back(&static_cast<MetaCommunicator*>(group)->tally());
+  }
+  return tallies;
+}
+
+GroupTraffic MetaGroups::traffic() const {
+  GroupTraffic traffic;
+  std::vector<Communicator*> groups = groups_.all();
+  std::ranges::rotate(groups, groups.begin() + 1);  // the world last
+  for (Communicator* each : groups) {
+    auto& group = static_cast<MetaCommunicator&>(*each);
+    traffic.add(group.group(), group.tally());
+  }
+  return traffic;
+}
 
 }  // namespace tessera

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <array>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "parallel/communicators/communicator.h"
 #include "parallel/communicators/traffic.h"
@@ -19,6 +19,7 @@ class MetaCommunicator final : public Communicator {
   /// `group` names the group in a work log. Throws unless `rank` is in [0, size).
   MetaCommunicator(int rank, int size, std::string group = "ranks");
 
+  const std::string& group() const { return group_; }
   /// Traffic since construction.
   TrafficTally& tally() { return tally_; }
 
@@ -43,23 +44,38 @@ class MetaCommunicator final : public Communicator {
   TrafficTally tally_;
 };
 
+/// A rank's traffic, by the name of a group: "tensor", "data", "world". Groups of one rank, which
+/// have none, may be missing.
+class GroupTraffic {
+ public:
+  void add(const std::string& group, const TrafficTally& tally) {
+    groups_.emplace_back(group, tally);
+  }
+
+  const std::vector<std::pair<std::string, TrafficTally>>& groups() const { return groups_; }
+  /// Nothing for a group that is missing.
+  const TrafficTally& of(std::string_view group) const;
+  double bytes_sent() const;
+
+ private:
+  std::vector<std::pair<std::string, TrafficTally>> groups_;
+};
+
 /// The groups of one rank in a process grid whose other ranks do not exist, for dry runs.
 class MetaGroups {
  public:
   /// Throws under the same conditions as ProcessGrid.
-  MetaGroups(int world_size, int tensor, int world_rank = 0);
+  MetaGroups(int64_t world_size, const GridShape& shape, int world_rank = 0);
 
   const ParallelGroups& groups() const { return groups_; }
 
-  const TrafficTally& world() const { return *tallies_[0]; }
-  const TrafficTally& tensor() const { return *tallies_[1]; }
-  const TrafficTally& data() const { return *tallies_[2]; }
-  const std::array<TrafficTally*, 3>& tallies() { return tallies_; }
+  /// The tallies of all groups.
+  std::vector<TrafficTally*> tallies() const;
+  GroupTraffic traffic() const;
 
  private:
   MetaCommunicator world_;
   ParallelGroups groups_;
-  std::array<TrafficTally*, 3> tallies_;
 };
 
 }  // namespace tessera

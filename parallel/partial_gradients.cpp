@@ -15,17 +15,8 @@ int64_t count(const std::vector<Tensor>& tensors) {
 
 }  // namespace
 
-bool is_partial_gradient(const Parameter& parameter, bool sequence_parallel) {
-  return parameter.gradient_sum == GradientSum::local_heads ||
-         (parameter.gradient_sum == GradientSum::local_rows && sequence_parallel);
-}
-
-PartialGradients::PartialGradients(const ParameterStore& store, Communicator& tp,
-                                   bool sequence_parallel)
-    : tp_(tp) {
-  const auto is_partial = [=](const Parameter& p) {
-    return is_partial_gradient(p, sequence_parallel);
-  };
+PartialGradients::PartialGradients(const ParameterStore& store, Communicator& tp) : tp_(tp) {
+  const auto is_partial = [](const Parameter& p) { return p.partial_over.contains(Axis::tensor); };
   for (const ShardRange& range : store.shard_ranges_by(is_partial)) {
     if (!range.property) continue;
     (range.shard.grad.numel() < kAlone ? together_ : alone_).push_back(range.shard.grad);

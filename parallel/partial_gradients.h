@@ -9,13 +9,10 @@
 
 namespace tessera {
 
-/// Whether each tensor rank has a part of a parameter's gradient (GradientSum).
-bool is_partial_gradient(const Parameter& parameter, bool sequence_parallel);
-
-/// Sums over the tensor ranks the gradients of which each has a part (GradientSum): always those of
-/// parameters that see only the local heads, the weights of QK norm; with sequence parallelism also
-/// those that see only the local rows: norms, biases after row-parallel layers, and position and
-/// type embeddings.
+/// Sums over the tensor ranks the gradients of which each has a part (partial_over): always those
+/// of parameters that see only the local heads, the weights of QK norm; with sequence parallelism
+/// also those that see only the local rows: norms, biases after row-parallel layers, and position
+/// and type embeddings.
 class PartialGradients {
  public:
   /// A contiguous range with at least this many elements is reduced in place. The many shorter
@@ -23,7 +20,7 @@ class PartialGradients {
   static constexpr int64_t kAlone = int64_t{1} << 18;
 
   /// `store` must be allocated. `store` and `tp` must outlive this object.
-  PartialGradients(const ParameterStore& store, Communicator& tp, bool sequence_parallel);
+  PartialGradients(const ParameterStore& store, Communicator& tp);
 
   /// Sums the gradients that this rank updates; every tensor rank gets the same bits. Call it once
   /// per step, after gradients are summed over the data ranks. Allocates scratch memory in `arena`.

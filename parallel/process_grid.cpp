@@ -2,8 +2,10 @@
 
 #include <fmt/ranges.h>
 
-#include <string_view>
+#include <algorithm>
+#include <map>
 
+#include "core/checked.h"
 #include "core/divisors.h"
 #include "core/error.h"
 
@@ -13,15 +15,13 @@ namespace {
 // Longer lists print their first kShown - 1 entries and the last one.
 constexpr size_t kShown = 8;
 
-int checked_data_degree(int world_size, int tensor) {
-  require(world_size >= 1, "a process grid needs at least one rank, not {}", world_size);
-  if (const auto problem = tensor_size_problem(world_size, tensor)) throw Error(*problem);
-  return world_size / tensor;
-}
-
-void check_index(int index, int extent, std::string_view name) {
-  require(0 <= index && index < extent, "{} is {}, but must be in 0 to {}", name, index,
-          extent - 1);
+/// The axes that make a difference.
+AxisSet larger_than_one(const ProcessGrid& grid, AxisSet axes) {
+  AxisSet larger;
+  for (const Axis axis : kAxes) {
+    if (axes.contains(axis) && grid.size(axis) > 1) larger = larger | AxisSet{axis};
+  }
+  return larger;
 }
 
 // Joins `names`, leaving out the middle of a long list.
@@ -38,66 +38,165 @@ std::string to_string(const std::vector<int>& group) {
   return fmt::format("{{{}}}", join_shortened(names, ", "));
 }
 
+std::string groups_text(const ProcessGrid& grid, Axis axis) {
+  std::vector<std::string> texts;
+  for (const std::vector<int>& group : grid.groups({axis})) texts.push_back(to_string(group));
+  return fmt::format("  {:<15}{}\n", fmt::format("{} groups:", to_string(axis)),
+                     join_shortened(texts, " "));
+}
+
 }  // namespace
 
-std::optional<std::string> tensor_size_problem(int world_size, int64_t tensor) {
-  if (tensor >= 1 && world_size % tensor == 0) return std::nullopt;
-  if (tensor < 1) return fmt::format("parallel.tensor is {}, but must be at least 1", tensor);
+std::optional<std::string> grid_problem(int64_t world_size, const GridShape& shape) {
+  const std::pair<Axis, int64_t> sizes[] = {{Axis::pipeline, shape.pipeline},
+                                            {Axis::context, shape.context},
+                                            {Axis::tensor, shape.tensor}};
+  int64_t ranks = 1;
+  for (const auto& [axis, size] : sizes) {
+    if (size < 1) {
+      return fmt::format("parallel.{} is {}, but must be at least 1", to_string(axis), size);
+    }
+    // Beyond the world size, the exact product makes no difference.
+    if (ranks <= world_size) ranks *= std::min(size, world_size + 1);
+  }
+  if (world_size % ranks == 0) return std::nullopt;
+  const std::string world =
+      fmt::format("the run has {} {}", world_size, world_size == 1 ? "rank" : "ranks");
+  if (shape.pipeline == 1 && shape.context == 1) {
+    return fmt::format(
+        "parallel.tensor is {}, but {}: each replica of the model takes {} ranks, so choose a "
+        "divisor of {} {}, or start a multiple of {} ranks",
+        shape.tensor, world, shape.tensor, world_size, divisors(world_size), shape.tensor);
+  }
   return fmt::format(
-      "parallel.tensor is {}, but the run has {} {}: each replica of the model takes {} ranks, so "
-      "choose a divisor of {} {}, or start a multiple of {} ranks",
-      tensor, world_size, world_size == 1 ? "rank" : "ranks", tensor, world_size,
-      divisors(world_size), tensor);
+      "parallel.pipeline × context × tensor is {} × {} × {}, but {}: choose sizes whose product "
+      "divides {}, or start a multiple of the product",
+      shape.pipeline, shape.context, shape.tensor, world, world_size);
 }
 
-ProcessGrid::ProcessGrid(int world_size, int tensor)
-    : tensor_(tensor), data_(checked_data_degree(world_size, tensor)) {}
-
-GridPlace ProcessGrid::place_of(int world_rank) const {
-  check_index(world_rank, world_size(), "world_rank");
-  return {world_rank / tensor_, world_rank % tensor_};
+ProcessGrid::ProcessGrid(int64_t world_size, const GridShape& shape) : shape_(shape) {
+  require(world_size >= 1, "a process grid needs at least one rank, not {}", world_size);
+  if (const auto problem = grid_problem(world_size, shape)) throw Error(*problem);
+  sizes_ = {narrow<int>(shape.pipeline), narrow<int>(world_size / shape.ranks_of_samples()),
+            narrow<int>(shape.context), narrow<int>(shape.tensor)};
 }
 
-int ProcessGrid::world_rank_of(GridPlace place) const {
-  check_index(place.data_index, data_, "data_index");
-  check_index(place.tensor_index, tensor_, "tensor_index");
-  return place.data_index * tensor_ + place.tensor_index;
+int ProcessGrid::size(AxisSet axes) const {
+  int product = 1;
+  for (const Axis axis : kAxes) product *= axes.contains(axis) ? size(axis) : 1;
+  return product;
 }
 
-std::vector<int> ProcessGrid::tensor_group(int data_index) const {
-  std::vector<int> group;
-  for (int i = 0; i < tensor_; ++i) group.push_back(world_rank_of({data_index, i}));
+int ProcessGrid::stride(Axis axis) const {
+  AxisSet inner;
+  for (const Axis each : kAxes) {
+    if (each > axis) inner = inner | AxisSet{each};
+  }
+  return size(inner);
+}
+
+int ProcessGrid::index_of(int world_rank, Axis axis) const {
+  require(0 <= world_rank && world_rank < world_size(), "world_rank is {}, but must be in 0 to {}",
+          world_rank, world_size() - 1);
+  return world_rank / stride(axis) % size(axis);
+}
+
+std::vector<int> ProcessGrid::group_of(int world_rank, AxisSet axes) const {
+  int first = world_rank;
+  for (const Axis axis : kAxes) {
+    if (axes.contains(axis)) first -= index_of(world_rank, axis) * stride(axis);
+  }
+  std::vector<int> group = {first};
+  for (const Axis axis : kAxes) {  // from the outermost, so the order is that of the ranks
+    if (!axes.contains(axis)) continue;
+    std::vector<int> more;
+    for (const int rank : group) {
+      for (int i = 0; i < size(axis); ++i) more.push_back(rank + i * stride(axis));
+    }
+    group = std::move(more);
+  }
   return group;
 }
 
-std::vector<int> ProcessGrid::data_group(int tensor_index) const {
-  std::vector<int> group;
-  for (int i = 0; i < data_; ++i) group.push_back(world_rank_of({i, tensor_index}));
-  return group;
+std::vector<std::vector<int>> ProcessGrid::groups(AxisSet axes) const {
+  std::vector<std::vector<int>> found;
+  for (int rank = 0; rank < world_size(); ++rank) {
+    std::vector<int> group = group_of(rank, axes);
+    if (group.front() == rank) found.push_back(std::move(group));
+  }
+  return found;
 }
 
 std::string to_string(const ProcessGrid& grid) {
-  std::vector<std::string> tensor_groups;
-  for (int i = 0; i < grid.data(); ++i) tensor_groups.push_back(to_string(grid.tensor_group(i)));
-  std::vector<std::string> data_groups;
-  for (int i = 0; i < grid.tensor(); ++i) data_groups.push_back(to_string(grid.data_group(i)));
-  return fmt::format(
-      "{} rank{} = {} data × {} tensor\n"
-      "  tensor groups: {}\n"
-      "  data groups:   {}\n",
-      grid.world_size(), grid.world_size() == 1 ? "" : "s", grid.data(), grid.tensor(),
-      join_shortened(tensor_groups, " "), join_shortened(data_groups, " "));
+  std::vector<std::string> axes;
+  for (const Axis axis : kAxes) {
+    const bool always = axis == Axis::data || axis == Axis::tensor;
+    if (!always && grid.size(axis) == 1) continue;
+    axes.push_back(fmt::format("{} {}", grid.size(axis), to_string(axis)));
+  }
+  return fmt::format("{} rank{} = {}", grid.world_size(), grid.world_size() == 1 ? "" : "s",
+                     fmt::join(axes, " × "));
 }
 
-ParallelGroups make_parallel_groups(Communicator& world, int tensor) {
-  const ProcessGrid grid(world.size(), tensor);
-  const GridPlace place = grid.place_of(world.rank());
-  ParallelGroups groups{grid, world, world.split(place.data_index, place.tensor_index),
-                        world.split(place.tensor_index, place.data_index)};
+std::string to_text(const ProcessGrid& grid) {
+  std::string text = to_string(grid) + "\n";
+  for (const Axis axis : {Axis::tensor, Axis::context, Axis::data, Axis::pipeline}) {
+    const bool always = axis == Axis::data || axis == Axis::tensor;
+    if (always || grid.size(axis) > 1) text += groups_text(grid, axis);
+  }
+  return text;
+}
+
+std::vector<Communicator*> ParallelGroups::all() const {
+  std::vector<Communicator*> found = {&world};
+  for (const auto& group : {tp, cp, pp, dp, replicas, shards, copies}) {
+    if (std::ranges::find(found, group.get()) == found.end()) found.push_back(group.get());
+  }
+  return found;
+}
+
+bool ParallelGroups::counts_here(const Parameter& parameter) const {
+  const bool is_first = tp->rank() == 0 || !parameter.replicated_over().contains(Axis::tensor);
+  return is_first && copies->rank() == 0;
+}
+
+void ParallelGroups::require_shards_of(const ParameterStore& store, std::string_view who) const {
+  const OptimizerSharding& sharding = store.layout().sharding();
+  require(sharding.num_shards == shards->size() && sharding.shard == shards->rank(),
+          "{}: the store has optimizer shard {} of {}, but this is rank {} of {} that share them",
+          who, sharding.shard, sharding.num_shards, shards->rank(), shards->size());
+}
+
+ParallelGroups make_groups(
+    const ProcessGrid& grid, Communicator& world,
+    const std::function<std::shared_ptr<Communicator>(AxisSet axes, std::string_view name)>& make) {
+  std::vector<std::pair<AxisSet, std::shared_ptr<Communicator>>> made;
+  const auto group = [&](AxisSet axes, std::string_view name) {
+    const AxisSet larger = larger_than_one(grid, axes);
+    for (const auto& [known, communicator] : made) {
+      if (known == larger) return communicator;
+    }
+    auto communicator = make(axes, name);
+    const std::vector<int> ranks = grid.group_of(world.rank(), axes);
+    communicator->set_label({name, ranks.front(), ranks.size() > 1 ? ranks[1] - ranks[0] : 1});
+    made.emplace_back(larger, communicator);
+    return communicator;
+  };
   world.set_label({"world", 0, 1});
-  groups.tp->set_label({"tensor", grid.world_rank_of({place.data_index, 0}), 1});
-  groups.dp->set_label({"data", grid.world_rank_of({0, place.tensor_index}), tensor});
-  return groups;
+  const auto tp = group({Axis::tensor}, "tensor"), dp = group({Axis::data}, "data");
+  const auto cp = group({Axis::context}, "context"), pp = group({Axis::pipeline}, "pipeline");
+  const auto replicas = group(kReplicaAxes, "replicas"), self = group({}, "self");
+  const bool shards = grid.shape().shards;
+  return {
+      grid, world, tp, cp, pp, dp, replicas, shards ? replicas : self, shards ? self : replicas};
+}
+
+ParallelGroups make_parallel_groups(Communicator& world, const GridShape& shape) {
+  const ProcessGrid grid(world.size(), shape);
+  return make_groups(grid, world, [&](AxisSet axes, std::string_view /*name*/) {
+    const std::vector<int> ranks = grid.group_of(world.rank(), axes);
+    return std::shared_ptr<Communicator>(world.split(ranks.front(), world.rank()));
+  });
 }
 
 }  // namespace tessera

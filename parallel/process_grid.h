@@ -1,70 +1,105 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "core/axes.h"
+#include "core/parameters/parameter.h"
 #include "parallel/communicators/communicator.h"
+#include "parallel/grid_shape.h"
 
 namespace tessera {
 
-/// A rank's coordinates in the grid.
-struct GridPlace {
-  int data_index = 0;    ///< the replica; equals dp.rank()
-  int tensor_index = 0;  ///< the shard of the replica; equals tp.rank()
+/// Why a run of `world_size` ranks cannot have this shape, and what would work; nullopt if it can.
+std::optional<std::string> grid_problem(int64_t world_size, const GridShape& shape);
 
-  bool operator==(const GridPlace&) const = default;
-};
-
-/// Why a run of `world_size` ranks cannot have replicas of `tensor` ranks, and what would work;
-/// nullopt if it can.
-std::optional<std::string> tensor_size_problem(int world_size, int64_t tensor);
-
-/// The arithmetic of world = data × tensor. The tensor axis is innermost, so that the ranks of a
-/// replica, which communicate most, are neighbors on a host:
+/// The arithmetic of world = pipeline × data × context × tensor. The tensor axis is innermost, so
+/// that the ranks that communicate most are neighbors on a host; the pipeline sends least, and is
+/// outermost:
 ///
-///     world_rank = data_index × tensor + tensor_index
+///     world_rank = ((stage × data + data_index) × context + context_index) × tensor + tensor_index
 class ProcessGrid {
  public:
-  /// `tensor` is the configuration's parallel.tensor. Throws unless it divides `world_size`.
-  ProcessGrid(int world_size, int tensor);
+  /// Throws grid_problem().
+  ProcessGrid(int64_t world_size, const GridShape& shape);
 
-  int world_size() const { return data_ * tensor_; }
-  int tensor() const { return tensor_; }  ///< ranks that share a replica
-  int data() const { return data_; }      ///< replicas
+  const GridShape& shape() const { return shape_; }
+  int world_size() const { return size({Axis::pipeline, Axis::data, Axis::context, Axis::tensor}); }
+  int size(Axis axis) const { return sizes_[static_cast<size_t>(axis)]; }
+  /// The number of ranks that differ along `axes` alone.
+  int size(AxisSet axes) const;
+  int data() const { return size(Axis::data); }
+  int tensor() const { return size(Axis::tensor); }
 
-  /// The following throw if a rank or an index is outside the grid.
-  GridPlace place_of(int world_rank) const;
-  int world_rank_of(GridPlace place) const;
-  /// The world ranks of replica `data_index`, by tensor index.
-  std::vector<int> tensor_group(int data_index) const;
-  /// The world ranks that hold shard `tensor_index`, by data index.
-  std::vector<int> data_group(int tensor_index) const;
+  /// The following throw if there is no such rank.
+  int index_of(int world_rank, Axis axis) const;
+  /// The world ranks that differ from `world_rank` along `axes` alone, itself included, in order.
+  std::vector<int> group_of(int world_rank, AxisSet axes) const;
+  /// All groups along `axes`, by their first rank.
+  std::vector<std::vector<int>> groups(AxisSet axes) const;
 
  private:
-  int tensor_;
-  int data_;
+  int stride(Axis axis) const;
+
+  GridShape shape_;
+  std::array<int, kAxes.size()> sizes_ = {};
 };
 
-/// The groups as text for the start-up summary. Long lists are shortened.
+/// "4 ranks = 2 data × 2 tensor". Axes of size 1 are left out, but for these two.
+std::string to_string(const ProcessGrid& grid);
+
+/// The grid with its groups, for the start-up summary. Long lists are shortened.
 ///
 ///     4 ranks = 2 data × 2 tensor
 ///       tensor groups: {0, 1} {2, 3}
 ///       data groups:   {0, 2} {1, 3}
-std::string to_string(const ProcessGrid& grid);
+std::string to_text(const ProcessGrid& grid);
 
-/// A rank's communicators.
+/// A rank's groups, named by what their ranks share. Groups with the same ranks, other than
+/// `world`, are one communicator.
+///
+/// | a quantity | is exchanged over |
+/// |---|---|
+/// | samples: who reads which, gathered texts | `dp` |
+/// | sums over rows: losses, counts, gradients | `replicas` |
+/// | weights and optimizer state | `shards`, and `copies` of them |
+/// | sums in which each element counts once | `world`, see counts_here() |
 struct ParallelGroups {
   ProcessGrid grid;
-  Communicator& world;               ///< all ranks
-  std::unique_ptr<Communicator> tp;  ///< the tensor ranks of this rank's replica
-  std::unique_ptr<Communicator> dp;  ///< the data ranks that have this rank's shard
+  Communicator& world;                     ///< all ranks
+  std::shared_ptr<Communicator> tp;        ///< parts of the same rows
+  std::shared_ptr<Communicator> cp;        ///< other rows of the same samples
+  std::shared_ptr<Communicator> pp;        ///< other blocks
+  std::shared_ptr<Communicator> dp;        ///< other samples
+  std::shared_ptr<Communicator> replicas;  ///< dp × cp: the same weights, other rows
+  std::shared_ptr<Communicator> shards;    ///< replicas that share one set of optimizer shards
+  std::shared_ptr<Communicator> copies;    ///< replicas with the same shard
+
+  /// `world` first, and each other communicator once.
+  std::vector<Communicator*> all() const;
+
+  /// Whether a sum over the world counts this rank's elements of a parameter: as the first rank of
+  /// those that hold the same, or as the owner of an optimizer shard.
+  bool counts_here(const Parameter& parameter) const;
+
+  /// Throws unless the optimizer shard of `store` is this rank's in `shards`. `who` begins the
+  /// message.
+  void require_shards_of(const ParameterStore& store, std::string_view who) const;
 };
 
-/// Splits `world` into a grid with `tensor` tensor ranks. `world` must outlive the result.
-/// Collective.
-ParallelGroups make_parallel_groups(Communicator& world, int tensor);
+/// Creates the groups of this rank. `make` returns the communicator of the group along `axes`,
+/// called `name`; it is called in the same order on all ranks.
+ParallelGroups make_groups(
+    const ProcessGrid& grid, Communicator& world,
+    const std::function<std::shared_ptr<Communicator>(AxisSet axes, std::string_view name)>& make);
+
+/// Splits `world`, which must outlive the result. Collective.
+ParallelGroups make_parallel_groups(Communicator& world, const GridShape& shape = {});
 
 }  // namespace tessera

@@ -75,6 +75,10 @@ Shape Parameter::real_shape() const {
   return shape;
 }
 
+AxisSet Parameter::replicated_over() const {
+  return shard.replicated() ? kReplicaAxes | AxisSet{Axis::tensor} : kReplicaAxes;
+}
+
 GlobalIndex Parameter::global_index() const {
   if (shard.replicated()) return {};
   int64_t inner = 1;
@@ -114,7 +118,8 @@ Parameter& ParameterStore::declare(const ParameterSpec& spec) {
   parameter.shard = shard;
   parameter.init = spec.init;
   parameter.decay = spec.decay;
-  parameter.gradient_sum = spec.gradient_sum;
+  parameter.partial_over = spec.partial_over;
+  parameter.local_rows = spec.local_rows;
   parameter.matrices = spec.matrices;
   parameter.role = spec.role;
   parameter.width_mult = spec.width_mult;
@@ -125,6 +130,13 @@ Parameter& ParameterStore::declare(const ParameterSpec& spec) {
   parameter.slot_size = slot.numel();
   parameter.index = parameters_.size() - 1;
   return parameter;
+}
+
+void ParameterStore::shard_rows() {
+  for (Parameter& parameter : parameters_) {
+    if (parameter.local_rows)
+      parameter.partial_over = parameter.partial_over | AxisSet{Axis::tensor};
+  }
 }
 
 void ParameterStore::freeze(const std::function<bool(const Parameter&)>& is_frozen) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/accumulate.h"
+#include "core/axes.h"
 #include "core/global_index.h"
 #include "core/memory.h"
 #include "core/parameters/flat_layout.h"
@@ -37,11 +38,6 @@ struct Init {
   static Init ones() { return {Kind::ones, 0.0f}; }
   static Init normal(float stddev) { return {Kind::normal, stddev}; }
 };
-
-/// Why a rank's gradient of a replicated parameter is only a part, to be summed over the tensor
-/// ranks. `none`: it is whole. `local_rows`: with sequence parallelism (parallel/sequence_shard.h),
-/// only this rank's rows contribute. `local_heads`: only this rank's heads do.
-enum class GradientSum : uint8_t { none, local_rows, local_heads };
 
 /// How a parameter grows with the width of a model, in the terms of maximal update parametrization
 /// (µP; Yang et al., "Tensor Programs V", 2022, table 3). `vector`: biases and norms. `input`: only
@@ -75,7 +71,11 @@ struct ParameterSpec {
   /// The extent of the sharded dim that the flat buffers have room for; 0 means that in memory.
   /// If ranks have unequal shards, it is the largest, so that their flat layouts are equal.
   int64_t slot_extent = 0;
-  GradientSum gradient_sum = GradientSum::none;
+  /// The axes over whose ranks the gradient is a sum of parts: ranks along kReplicaAxes have other
+  /// rows, and tensor ranks may have other heads.
+  AxisSet partial_over = kReplicaAxes;
+  /// Whether it is replicated and outside the tensor regions. See ParameterStore::shard_rows().
+  bool local_rows = false;
   std::optional<WeightMatrices> matrices = {};  ///< of the weight of a linear layer in a block
   WidthRole role = WidthRole::vector;
   /// For a hidden weight: its number of inputs over that in µP's base model; 1 in standard
@@ -105,7 +105,8 @@ struct Parameter {
   Shard shard;
   Init init;
   bool decay = false;
-  GradientSum gradient_sum = GradientSum::none;
+  AxisSet partial_over = kReplicaAxes;  ///< see ParameterSpec
+  bool local_rows = false;              ///< likewise
   std::optional<WeightMatrices> matrices;
   WidthRole role = WidthRole::vector;
   double width_mult = 1.0;    ///< see ParameterSpec
@@ -144,6 +145,8 @@ struct Parameter {
   Tensor real_part(const Tensor& local) const;
   /// local_shape without padding.
   Shape real_shape() const;
+  /// The axes whose ranks hold the same elements. Ranks along the pipeline hold other parameters.
+  AxisSet replicated_over() const;
   /// Maps the elements of the real part to the global tensor.
   GlobalIndex global_index() const;
 };
@@ -182,6 +185,10 @@ class ParameterStore {
   /// the store. Call it before allocate(), which copies the tensor to a GPU. The reference is valid
   /// as long as the store, and the tensor defined after allocate().
   const Tensor& declare_constant(const Tensor& in_host);
+
+  /// With sequence parallelism (parallel/sequence_shard.h), tensor ranks have other rows outside
+  /// the tensor regions: adds Axis::tensor to `partial_over` of the parameters there.
+  void shard_rows();
 
   /// Marks the parameters that training does not change. Call it before allocate() for training.
   void freeze(const std::function<bool(const Parameter&)>& is_frozen);

@@ -189,7 +189,7 @@ void print_roofline(const RunConfig& config, const PlanOptions& options) {
 
 /// As train chooses if memory suffices.
 int64_t planned_micro_batch(const RunConfig& config, int64_t ranks) {
-  const int64_t data_ranks = std::max<int64_t>(1, ranks / config.parallel.tensor);
+  const int64_t data_ranks = config.grid_shape().data_ranks(ranks);
   const bool on_gpu = config.run.device == DeviceChoice::cuda;
   const Device device = on_gpu ? Device{DeviceType::cuda, 0} : kCpu;
   return choose_micro_batch(config, data_ranks, device, [](int64_t) { return true; }).size;

@@ -20,6 +20,7 @@
 #include "launch/config/span_corruption_options.h"
 #include "launch/tokenizers/special_tokens.h"
 #include "models/model_config.h"
+#include "parallel/grid_shape.h"
 #include "parallel/recompute.h"
 
 namespace tessera {
@@ -214,6 +215,8 @@ struct RunConfig {
   /// Full names of the keys that are to be derived from the data, from a checkpoint or from the
   /// machine (launch/train/start/derive_config.h). Their members have no meaning until then.
   std::set<std::string, std::less<>> automatic;
+
+  GridShape grid_shape() const { return {.tensor = parallel.tensor, .shards = parallel.zero > 0}; }
 
   bool operator==(const RunConfig&) const = default;
 };

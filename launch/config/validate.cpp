@@ -42,7 +42,7 @@ struct LayoutRules {
 void check_tensor_parallel(const RunConfig& config, int world_size, LayoutRules& rules) {
   const int64_t tensor = config.parallel.tensor;
   const ModelConfig& model = config.model;
-  if (auto problem = tensor_size_problem(world_size, config.parallel.tensor)) {
+  if (auto problem = grid_problem(world_size, config.grid_shape())) {
     rules.broken.push_back({"parallel.tensor", tensor, *std::move(problem)});
   }
   rules.require(
@@ -64,9 +64,10 @@ void check_gradients(const RunConfig& config, int world_size, LayoutRules& rules
 }
 
 void check_batch(const RunConfig& config, int world_size, LayoutRules& rules) {
-  if (world_size % config.parallel.tensor != 0) return;  // the number of data ranks is undefined
+  const GridShape shape = config.grid_shape();
+  if (grid_problem(world_size, shape)) return;  // the number of data ranks is undefined
   const int64_t global = config.batch.global;
-  const int64_t data_ranks = world_size / config.parallel.tensor;
+  const int64_t data_ranks = shape.data_ranks(world_size);
   if (config.automatic.contains("batch.micro")) {
     rules.require(
         global % data_ranks == 0, "batch.global", global,

@@ -49,9 +49,7 @@ size_t free_bytes_after_warm_up([[maybe_unused]] const RunConfig& config,
   size_t free_bytes = 0;
   if constexpr (kHasCuda) {
     if (!devices.device.is_cuda()) return 0;
-    for (Communicator* group : {&groups.world, groups.tp.get(), groups.dp.get()}) {
-      run_collectives(*group, devices.device);
-    }
+    for (Communicator* group : groups.all()) run_collectives(*group, devices.device);
     all_or_none(groups.world, [&] { run_libraries(config, devices.device); });
     // Ranks that share a GPU have all warmed up here, and none allocates before all have asked.
     all_or_none(groups.world,

@@ -70,15 +70,15 @@ void DatasetSums::add_documents(const TokenBatch& batch, std::span<const int32_t
   }
 }
 
-void DatasetSums::all_reduce(Communicator& dp) {
+void DatasetSums::all_reduce(Communicator& replicas) {
   std::vector<double> losses;
   std::vector<int64_t> counts;
   for (const Sums& sums : sums_) {
     losses.insert(losses.end(), {sums.token_loss, sums.document_loss});
     counts.insert(counts.end(), {sums.token_targets, sums.document_targets, sums.bytes});
   }
-  dp.all_reduce(Tensor(losses.data(), {std::ssize(losses)}, DType::f64, kCpu));
-  dp.all_reduce(Tensor(counts.data(), {std::ssize(counts)}, DType::i64, kCpu));
+  replicas.all_reduce(Tensor(losses.data(), {std::ssize(losses)}, DType::f64, kCpu));
+  replicas.all_reduce(Tensor(counts.data(), {std::ssize(counts)}, DType::i64, kCpu));
   for (size_t i = 0; i < sums_.size(); ++i) {
     sums_[i] = {losses[2 * i], losses[2 * i + 1], counts[3 * i], counts[3 * i + 1],
                 counts[3 * i + 2]};
@@ -94,8 +94,8 @@ double DatasetSums::bytes_of(size_t dataset) const {
   return datasets_[dataset].bytes_per_token * static_cast<double>(sums_[dataset].token_targets);
 }
 
-void DatasetSums::finish(Evaluation& found, Communicator& dp) {
-  all_reduce(dp);
+void DatasetSums::finish(Evaluation& found, Communicator& replicas) {
+  all_reduce(replicas);
   double bytes = 0.0;
   bool all_known = true;
   for (size_t i = 0; i < sums_.size(); ++i) {

@@ -33,8 +33,8 @@ class DatasetSums {
            const TargetLosses& losses, const Tensor& predictions);
 
   /// Sets `datasets` and `bits_per_byte` of a finished evaluation. Sums over the data ranks, so the
-  /// result depends on the layout only by rounding. Collective over `dp`.
-  void finish(Evaluation& found, Communicator& dp);
+  /// result depends on the layout only by rounding. Collective over `replicas`.
+  void finish(Evaluation& found, Communicator& replicas);
 
  private:
   struct Sums {
@@ -44,7 +44,7 @@ class DatasetSums {
 
   void add_documents(const TokenBatch& batch, std::span<const int32_t> dataset_of_row,
                      const TargetLosses& losses, const Tensor& predictions);
-  void all_reduce(Communicator& dp);
+  void all_reduce(Communicator& replicas);
   /// Bytes of text of a dataset's targets; 0 if they are not known.
   double bytes_of(size_t dataset) const;
 

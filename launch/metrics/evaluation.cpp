@@ -68,11 +68,11 @@ int64_t sum(const std::vector<int64_t>& counts) {
 using Pairs = std::vector<EvaluatedNumber>;
 
 /// The pairs of all ranks, sorted, so that their order does not depend on the number of ranks.
-Pairs gather(const Pairs& local, Communicator& dp) {
+Pairs gather(const Pairs& local, Communicator& replicas) {
   const std::string_view bytes(reinterpret_cast<const char*>(local.data()),
                                local.size() * sizeof(EvaluatedNumber));
   Pairs all;
-  for (const std::string& part : all_gather_strings(dp, bytes)) {
+  for (const std::string& part : all_gather_strings(replicas, bytes)) {
     const size_t before = all.size();
     all.resize(before + part.size() / sizeof(EvaluatedNumber));
     if (!part.empty()) std::memcpy(&all[before], part.data(), part.size());
@@ -180,10 +180,10 @@ void TargetCounts::add(const TargetCounts& other) {
   cross_pairs += other.cross_pairs;
 }
 
-void TargetCounts::all_reduce(Communicator& dp) {
+void TargetCounts::all_reduce(Communicator& replicas) {
   std::array<int64_t, 8> counts = {tokens, token_targets, documents,    document_targets,
                                    pairs,  source_tokens, source_pairs, cross_pairs};
-  dp.all_reduce(Tensor(counts.data(), {std::ssize(counts)}, DType::i64, kCpu));
+  replicas.all_reduce(Tensor(counts.data(), {std::ssize(counts)}, DType::i64, kCpu));
   std::tie(tokens, token_targets, documents, document_targets, pairs, source_tokens, source_pairs,
            cross_pairs) = std::tuple_cat(counts);
 }
@@ -396,10 +396,10 @@ void EvaluationCounts::add_numbers(const TokenBatch& batch, const Tensor& predic
 }
 
 Evaluation EvaluationCounts::finish(const LossSums& sums, const TargetCounts& counts,
-                                    Communicator& dp) {
+                                    Communicator& replicas) {
   for (std::vector<int64_t>* counted :
        {&targets_, &labeled_, &predicted_, &correct_, &confusion_, &exact_, &entities_}) {
-    sum_over(dp, *counted);
+    sum_over(replicas, *counted);
   }
   Evaluation result;
   result.losses = mean_losses(sums, counts);
@@ -414,7 +414,7 @@ Evaluation EvaluationCounts::finish(const LossSums& sums, const TargetCounts& co
   result.confusion = confusion_;
   result.one_label = !type_ || type_ == ProblemType::single_label_classification;
   if (retrieval_) {
-    const Retrieval found = retrieval_->finish(dp);
+    const Retrieval found = retrieval_->finish(replicas);
     result.one_label = false;
     result.losses.document = found.loss;
     result.metrics = {{"accuracy_at_1", "accuracy@1", found.accuracy_at_1},
@@ -438,7 +438,7 @@ Evaluation EvaluationCounts::finish(const LossSums& sums, const TargetCounts& co
         share("micro_f1", "micro F1", 2.0 * static_cast<double>(sum(correct_)),
               sum(labeled_) + sum(predicted_), "no label is given, and none was predicted")};
   } else if (type_ == ProblemType::regression) {
-    const Numbers all(gather(numbers_, dp));
+    const Numbers all(gather(numbers_, replicas));
     const std::string_view undefined = all.undefined();
     // Ranks of NaN would have no end.
     const double pearson = undefined.empty() ? all.pearson() : std::nan("");

@@ -31,7 +31,7 @@ struct TargetCounts {
   void add(const TokenBatch& batch);  ///< `batch` is in host memory
   void add(const TargetCounts& other);
   /// Sums over the data ranks.
-  void all_reduce(Communicator& dp);
+  void all_reduce(Communicator& replicas);
 };
 
 /// Means over all targets of a step or an evaluation. An empty mean is 0.
@@ -135,8 +135,8 @@ class EvaluationCounts {
   /// or embeddings.
   void add(const TokenBatch& batch, const Tensor& predictions);
 
-  /// Returns the evaluation of all data ranks. Collective over `dp`.
-  Evaluation finish(const LossSums& sums, const TargetCounts& counts, Communicator& dp);
+  /// Returns the evaluation of all data ranks. Collective over `replicas`.
+  Evaluation finish(const LossSums& sums, const TargetCounts& counts, Communicator& replicas);
 
  private:
   void add_classes(const TokenBatch& batch, const Tensor& predictions);

@@ -16,14 +16,14 @@ namespace {
 constexpr int64_t kPlaces = 10;
 
 /// The floats of all ranks, in rank order; `first` is where this rank's begin.
-std::vector<float> gather(const std::vector<float>& local, Communicator& dp, size_t& first) {
+std::vector<float> gather(const std::vector<float>& local, Communicator& replicas, size_t& first) {
   const std::string_view bytes(reinterpret_cast<const char*>(local.data()),
                                local.size() * sizeof(float));
   std::vector<float> all;
-  const std::vector<std::string> parts = all_gather_strings(dp, bytes);
+  const std::vector<std::string> parts = all_gather_strings(replicas, bytes);
   for (size_t rank = 0; rank < parts.size(); ++rank) {
     const size_t before = all.size();
-    if (static_cast<int>(rank) == dp.rank()) first = before;
+    if (static_cast<int>(rank) == replicas.rank()) first = before;
     all.resize(before + parts[rank].size() / sizeof(float));
     if (!parts[rank].empty()) std::memcpy(&all[before], parts[rank].data(), parts[rank].size());
   }
@@ -55,11 +55,11 @@ void RetrievalEvaluation::add(std::span<const float> embeddings, int64_t width) 
   }
 }
 
-Retrieval RetrievalEvaluation::finish(Communicator& dp) {
-  dp.all_reduce(Tensor(&width_, {1}, DType::i64, kCpu), ReduceOp::max);  // 0 without samples
+Retrieval RetrievalEvaluation::finish(Communicator& replicas) {
+  replicas.all_reduce(Tensor(&width_, {1}, DType::i64, kCpu), ReduceOp::max);  // 0 without samples
   size_t first = 0, unused = 0;
-  std::vector<float> candidates = gather(positives_, dp, first);
-  const std::vector<float> negatives = gather(negatives_, dp, unused);
+  std::vector<float> candidates = gather(positives_, replicas, first);
+  const std::vector<float> negatives = gather(negatives_, replicas, unused);
   candidates.insert(candidates.end(), negatives.begin(), negatives.end());
   double loss = 0.0;
   // {anchors, positives in place 1, 2, ... 10}: integers, so that sums do not depend on the ranks.
@@ -99,8 +99,8 @@ Retrieval RetrievalEvaluation::finish(Communicator& dp) {
       if (places[i] <= kPlaces) ++counts[static_cast<size_t>(places[i])];
     }
   }
-  dp.all_reduce(Tensor(&loss, {1}, DType::f64, kCpu));
-  dp.all_reduce(Tensor(counts.data(), {std::ssize(counts)}, DType::i64, kCpu));
+  replicas.all_reduce(Tensor(&loss, {1}, DType::f64, kCpu));
+  replicas.all_reduce(Tensor(counts.data(), {std::ssize(counts)}, DType::i64, kCpu));
   if (counts[0] == 0) return {};
   double found = 0.0, reciprocals = 0.0;
   for (size_t place = 1; place <= kPlaces; ++place) {

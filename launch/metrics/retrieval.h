@@ -28,7 +28,7 @@ class RetrievalEvaluation {
   void add(std::span<const float> embeddings, int64_t width);
 
   /// Compares the samples of all data ranks. Each finds the places of its own anchors. Collective.
-  Retrieval finish(Communicator& dp);
+  Retrieval finish(Communicator& replicas);
 
  private:
   int64_t texts_;

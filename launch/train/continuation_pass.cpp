@@ -57,7 +57,7 @@ ContinuationScores score_continuations(const EvaluationPass& pass, const TokenBa
     if (on_batch) on_batch();
   }
   // Each continuation is on one data rank, and 0 on the others.
-  pass.groups.dp->all_reduce(Tensor(sums.data(), {std::ssize(sums)}, DType::f64, kCpu));
+  pass.groups.replicas->all_reduce(Tensor(sums.data(), {std::ssize(sums)}, DType::f64, kCpu));
   ContinuationScores scores = {{log_likelihoods.begin(), log_likelihoods.end()}, {}};
   for (const double missed : misses) scores.greedy.push_back(missed == 0.0);
   return scores;

@@ -1,7 +1,6 @@
 #include "launch/train/dry_run.h"
 
 #include <algorithm>
-#include <array>
 
 #include "core/trace/flight_recorder.h"
 #include "launch/data/loading/batch_buffers.h"
@@ -63,9 +62,9 @@ class DryMicroSteps final : public MicroStepRunner {
     const int64_t micro = done++ % micro_batches_;
     if (1 < micro && micro + 1 < micro_batches_) return;
     const bool repeats = micro == 1 && micro_batches_ > 2;
-    std::array<TrafficTally, 3> before;
-    const auto tallies = meta_.tallies();
-    for (size_t i = 0; i < before.size(); ++i) before[i] = *tallies[i];
+    const std::vector<TrafficTally*> tallies = meta_.tallies();
+    std::vector<TrafficTally> before;
+    for (const TrafficTally* tally : tallies) before.push_back(*tally);
     WorkLog* const work = WorkLog::current();
     const size_t first_event = work != nullptr ? work->events().size() : 0;
     pass();

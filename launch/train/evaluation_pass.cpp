@@ -69,11 +69,11 @@ Evaluation evaluate(const EvaluationPass& pass, int64_t num_batches,
     counts.add(micro_batch);
     if (on_evaluated) on_evaluated(micro_batch);
   }
-  counts.all_reduce(*pass.groups.dp);
-  pass.groups.dp->all_reduce(sums.values);
+  counts.all_reduce(*pass.groups.replicas);
+  pass.groups.replicas->all_reduce(sums.values);
   const OwnedTensor sums_on_host = on_host(sums.values);
-  Evaluation result = found.finish({sums_on_host.tensor}, counts, *pass.groups.dp);
-  datasets.finish(result, *pass.groups.dp);
+  Evaluation result = found.finish({sums_on_host.tensor}, counts, *pass.groups.replicas);
+  datasets.finish(result, *pass.groups.replicas);
   return result;
 }
 

@@ -149,8 +149,7 @@ GatheredRun train_and_gather(const RunConfig& config, const GatherOptions& optio
   GatheredRun result;
   Gatherer gatherer;
   const auto body = [&](Communicator& world) {
-    const ParallelGroups groups =
-        make_parallel_groups(world, static_cast<int>(config.parallel.tensor));
+    const ParallelGroups groups = make_parallel_groups(world, config.grid_shape());
     allow_cudnn_dropout(config.train.cudnn_dropout);
     Trainer trainer(config, groups, open_training_data(config),
                     options.device ? options.device() : kCpu);

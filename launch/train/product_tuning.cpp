@@ -13,7 +13,7 @@ namespace tessera {
 
 std::vector<cuda::ProductKey> products_of_step(const RunConfig& config,
                                                const ParallelGroups& groups) {
-  MetaGroups meta(groups.world.size(), groups.tp->size(), groups.world.rank());
+  MetaGroups meta(groups.world.size(), groups.grid.shape(), groups.world.rank());
   DryRun dry_run(config, meta);
   ProductLog log;
   const ProductLog::Scope scope(&log);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,7 +29,7 @@ std::vector<Compared> compared_tensors(const ParameterStore& store) {
   std::vector<Compared> all;
   for (const Parameter& parameter : store.parameters()) {
     const bool is_replicated = parameter.shard.replicated();
-    const Copies copies = is_replicated ? Copies::world : Copies::data_ranks;
+    const Copies copies = is_replicated ? Copies::world : Copies::replicas;
     const auto add = [&](const char* what, const Tensor& tensor, Copies of) {
       if (tensor.defined()) all.push_back({parameter, what, tensor, of});
     };
@@ -159,12 +158,13 @@ void ReplicaCheck::run(int64_t step) {
     }
     if (!found) found = difference(all, world_ranks, tensors);
   };
-  const GridPlace place = groups_.grid.place_of(groups_.world.rank());
-  std::vector<int> everybody(static_cast<size_t>(groups_.world.size()));
-  std::iota(everybody.begin(), everybody.end(), 0);
-  compare(Copies::world, groups_.world, everybody);
-  compare(Copies::data_ranks, *groups_.dp, groups_.grid.data_group(place.tensor_index));
-  compare(Copies::tensor_ranks, *groups_.tp, groups_.grid.tensor_group(place.data_index));
+  const auto ranks_along = [&](AxisSet axes) {
+    return groups_.grid.group_of(groups_.world.rank(), axes);
+  };
+  const AxisSet all = kReplicaAxes | AxisSet{Axis::tensor};
+  compare(Copies::world, groups_.world, ranks_along(all));
+  compare(Copies::replicas, *groups_.replicas, ranks_along(kReplicaAxes));
+  compare(Copies::tensor_ranks, *groups_.tp, ranks_along({Axis::tensor}));
   all_or_none(groups_.world, [&] {
     if (!found) return;
     fail(

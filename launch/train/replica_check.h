@@ -23,7 +23,7 @@ class ReplicaCheck {
   void run(int64_t step);
 
   /// The ranks that hold a tensor alike.
-  enum class Copies : uint8_t { world, data_ranks, tensor_ranks };
+  enum class Copies : uint8_t { world, replicas, tensor_ranks };
   struct Compared {
     const Parameter& parameter;
     const char* what;

@@ -7,10 +7,9 @@
 
 namespace tessera {
 
-/// How data ranks share the store: with ZeRO each has a part of the optimizer state.
-inline OptimizerSharding optimizer_sharding(const RunConfig& config, const ParallelGroups& groups) {
-  if (config.parallel.zero == 0) return {};
-  return {.num_shards = groups.dp->size(), .shard = groups.dp->rank()};
+/// How replicas share the store: with ZeRO each has a part of the optimizer state.
+inline OptimizerSharding optimizer_sharding(const ParallelGroups& groups) {
+  return {.num_shards = groups.shards->size(), .shard = groups.shards->rank()};
 }
 
 /// How tensor ranks share activations.

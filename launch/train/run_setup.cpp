@@ -117,7 +117,7 @@ OpenedRanks::OpenedRanks(const RunConfig& config, Communicator& host_world)
       threads(apply_host_threads(world)),
       devices(open_devices({config.run.device, config.parallel.backend, config.run.deterministic},
                            world)),
-      groups(make_parallel_groups(*devices.world, static_cast<int>(config.parallel.tensor))) {}
+      groups(make_parallel_groups(*devices.world, config.grid_shape())) {}
 
 RunSetup::RunSetup(RunInputs opened, OpenedRanks& ranks, bool measures_peak)
     : inputs(std::move(opened)) {

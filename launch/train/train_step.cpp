@@ -34,7 +34,7 @@ TrainStep::TrainStep(const RunConfig& config, MicroStepRunner& runner, Parameter
       update_(config, store, groups),
       sums_({LossSums::kCount}, DType::f64, store.device()) {
   if (config.log.noise_scale_interval > 0) {
-    local_norm_.emplace(store, *groups.tp, *groups.dp, sequence_shard(config, groups).split());
+    local_norm_.emplace(store, groups);
     first_squares_ = OwnedTensor({1}, DType::f64, store.device());
   }
   const int64_t texts = traits_of(config.model).texts_of_sample;
@@ -82,7 +82,7 @@ TrainStep::Loaded TrainStep::load(MicroBatchSource& batches) const {
   if (most[0] > 0.0) raise_on_all(groups_.world, error);
   loaded.wait_seconds = most[1];
   batches.load_next();
-  loaded.counts.all_reduce(*groups_.dp);
+  loaded.counts.all_reduce(*groups_.replicas);
   return loaded;
 }
 
@@ -101,7 +101,7 @@ void TrainStep::forward_and_backward(int64_t step, MicroBatchSource& batches,
       arena_.reset();
       StepContext ctx = context_of(step, batches, i);
       const bool measures = measures_noise && i == 0;
-      if (measures) ctx.reducer = nullptr;  // the sum over the data ranks would come too early
+      if (measures) ctx.reducer = nullptr;  // the sum over the replicas would come too early
       runner.run(ctx, batches.batch(i), weights, {sums_.tensor});
       if (measures) measure_first(batches.size());
     }

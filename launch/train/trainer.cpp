@@ -122,9 +122,9 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
       tokenizer_(data.tokenizer),
       token_bytes_(data.eval && data.tokenizer ? TokenBytes(*data.tokenizer) : TokenBytes()),
       chat_(data.chat ? data.chat : config.data.chat_form),
-      prefetched_(batches_, batch_shape(config.batch.micro, config), device),
-      eval_batches_(batches_, batch_shape(config.batch.micro, config), device),
       device_batch_(batch_shape(config.batch.micro, config), device),
+      step_batches_(batches_, batch_shape(config.batch.micro, config), device_batch_, device),
+      eval_batches_(batches_, batch_shape(config.batch.micro, config), device),
       micro_steps_(*model_, store_, *groups.tp, device,
                    !cuda_graph_unsupported_reason(config, device, groups)),
       background_save_(groups.world) {
@@ -140,7 +140,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
   if (config.train.check_replicas_interval > 0) replica_check_.emplace(store_, groups_);
   if (!config.eval.prompts.empty()) sample_writer_.emplace(config_, tokenizer_.get(), data.chat);
   if (copies_checkpoints(config)) {
-    background_save_.reserve(checkpoint_copy_bytes(store_, groups.dp->size()), device);
+    background_save_.reserve(checkpoint_copy_bytes(store_, groups.replicas->size()), device);
   }
 }
 
@@ -213,7 +213,7 @@ void Trainer::start_at(int64_t step, int64_t samples, int64_t tokens, const Clip
 }
 
 void Trainer::load_first_step(int64_t step, int64_t samples) {
-  if (step < config_.train.steps) prefetched_.begin_at(samples);
+  step_batches_.begin_at(samples, config_.train.steps - step);
 }
 
 std::vector<MemoryPlan::Line> Trainer::memory_in_use() const {
@@ -225,14 +225,14 @@ std::vector<MemoryPlan::Line> Trainer::memory_in_use() const {
   }
   working.device_batch = device_batch_.bytes();
   working.checkpoint_copy = background_save_.copy_bytes();
-  working.host_batches = prefetched_.bytes() + eval_batches_.bytes();
+  working.host_batches = step_batches_.bytes() + eval_batches_.bytes();
   working.samples = memory_.sample_bytes;
   return memory_lines(store_, working);
 }
 
 void Trainer::step() {
   if (since_result_.steps == 0) since_result_.start = std::chrono::steady_clock::now();
-  const TrainStep::Loaded loaded = train_step_->run(steps_done_, *this);
+  const TrainStep::Loaded loaded = train_step_->run(steps_done_, step_batches_);
   counts_ = loaded.counts;
   ++steps_done_;
   samples_ += config_.batch.global;
@@ -247,21 +247,6 @@ void Trainer::step() {
   if (train_step_->measures_noise(steps_done_ - 1) && !bad_reason()) {
     noise_scale_.add(train_step_->gradient_squares());
   }
-}
-
-TargetCounts Trainer::load() {
-  TargetCounts counts;
-  for (const BatchBuffers& loaded : prefetched_.take(samples_)) counts.add(loaded.batch());
-  return counts;
-}
-
-void Trainer::load_next() {
-  const int64_t next = samples_ + config_.batch.global;
-  if (steps_done_ + 1 < config_.train.steps) prefetched_.load_next(next);
-}
-
-TokenBatch Trainer::batch(int64_t i) {
-  return device_batch_.upload(prefetched_.current()[static_cast<size_t>(i)]);
 }
 
 StepResult Trainer::result() {

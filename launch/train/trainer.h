@@ -15,7 +15,6 @@
 #include "launch/checkpoint/save/save.h"
 #include "launch/config/run_config.h"
 #include "launch/data/loading/device_batch.h"
-#include "launch/data/loading/prefetched_batches.h"
 #include "launch/data/loading/prefetched_evaluation.h"
 #include "launch/data/loading/token_batches.h"
 #include "launch/data/training_data.h"
@@ -33,6 +32,7 @@
 #include "launch/train/micro_steps.h"
 #include "launch/train/replica_check.h"
 #include "launch/train/sample_writer.h"
+#include "launch/train/step_batches.h"
 #include "launch/train/train_step.h"
 #include "models/model.h"
 #include "parallel/process_grid.h"
@@ -41,7 +41,7 @@ namespace tessera {
 
 /// One rank's part in training a model: the state that a step touches and a checkpoint stores. All
 /// public functions except getters are collective over the world.
-class Trainer : private MicroBatchSource {
+class Trainer {
  public:
   /// Allocates everything on `device`, from the dry run's plan. `groups` must outlive the trainer
   /// and support tensors of the device. The weights are zero until initialize(), restore() or
@@ -174,12 +174,6 @@ class Trainer : private MicroBatchSource {
   void restore_at(Checkpoint& checkpoint, int64_t samples);
   /// Starts loading the data of the first step here, before the weights are set.
   void load_first_step(int64_t step, int64_t samples);
-  // MicroBatchSource: this data rank's micro-batches of the next step.
-  TargetCounts load() override;
-  void load_next() override;
-  int64_t size() const override { return batches_.num_micro_batches(); }
-  int64_t first_sequence(int64_t i) const override { return batches_.global_rows(i).begin; }
-  TokenBatch batch(int64_t i) override;
 
   void require_finite_steps();
   /// Describes a step that was skipped and, if it was not finite and no weight has changed since,
@@ -209,10 +203,10 @@ class Trainer : private MicroBatchSource {
   TokenBytes token_bytes_;                      ///< known only with evaluation data
   std::shared_ptr<const ChatForm> chat_;        ///< may be null
   std::set<std::string> trained_beside_;  // with adapters: the others that training has changed
-  PrefetchedBatches prefetched_;
+  DeviceBatch device_batch_;              // the current micro-batch on the device
+  StepBatches step_batches_;
   PrefetchedEvaluation eval_batches_;
-  DeviceBatch device_batch_;  // the current micro-batch on the device
-  MicroSteps micro_steps_;    // destroyed before the memory that its graphs use
+  MicroSteps micro_steps_;  // destroyed before the memory that its graphs use
   std::unique_ptr<TrainStep> train_step_;
   TargetCounts counts_;  // of the current step
   SinceResult since_result_;

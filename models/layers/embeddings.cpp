@@ -16,7 +16,7 @@ Parameter* declare_table(ParameterStore& store, const ModelConfig& config, const
                      {},
                      Init::normal(static_cast<float>(config.init_stddev)),
                      /*decay=*/true};
-  spec.gradient_sum = GradientSum::local_rows;
+  spec.local_rows = true;
   spec.role = WidthRole::input;
   return &store.declare(spec);
 }
@@ -64,7 +64,7 @@ Embeddings::Embeddings(ParameterStore& store, const ModelConfig& config, Communi
     token_types_ = declare_table(store, config, spec.name + "embedding.token_type", types);
   }
   if (config.embedding_norm) {
-    norm_.emplace(store, spec.name + "embedding.norm", config, GradientSum::local_rows);
+    norm_.emplace(store, spec.name + "embedding.norm", config, /*local_rows=*/true);
   }
 }
 

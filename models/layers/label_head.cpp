@@ -43,7 +43,7 @@ std::optional<ReplicatedLinear> make_pooler(ParameterStore& store, const ModelCo
 
 std::optional<Norm> make_norm(ParameterStore& store, const ModelConfig& config) {
   if (!pools_with(config, Pooler::norm)) return std::nullopt;
-  return Norm(store, "pooler.norm", config, GradientSum::none);
+  return Norm(store, "pooler.norm", config, /*local_rows=*/false);
 }
 
 /// Adds the losses of logits (R, K) to loss_sum; returns log_sum_exp (R) for the gradient. If

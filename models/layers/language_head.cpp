@@ -18,7 +18,7 @@ LanguageHead::Transform::Transform(ParameterStore& store, const ModelConfig& con
     : dense(store,
             hidden_linear(config, {"head.transform", config.hidden_size, config.hidden_size, 1,
                                    config.linear_bias(), static_cast<float>(config.init_stddev)})),
-      norm(store, "head.norm", config, GradientSum::none) {}
+      norm(store, "head.norm", config, /*local_rows=*/false) {}
 
 Tensor LanguageHead::Transform::forward(const StepContext& ctx, const Tensor& x) {
   hidden = dense.forward(ctx, x);

@@ -6,11 +6,11 @@
 namespace tessera {
 
 Norm::Norm(ParameterStore& store, const std::string& name, const ModelConfig& config,
-           GradientSum sum)
+           bool local_rows)
     : eps_(static_cast<float>(config.norm_eps)), has_mean_(config.norm == NormType::layer) {
   const auto declare = [&](const char* what, Init init) {
     ParameterSpec spec{name + what, {config.hidden_size}, {}, init};
-    spec.gradient_sum = sum;
+    spec.local_rows = local_rows;
     return &store.declare(spec);
   };
   weight_ = declare(".weight", Init::ones());

@@ -12,8 +12,8 @@ namespace tessera {
 /// ranks.
 class Norm {
  public:
-  /// `rows`: which rows the norm sees, all or the local ones.
-  Norm(ParameterStore& store, const std::string& name, const ModelConfig& config, GradientSum sum);
+  /// `local_rows`: whether it is outside the tensor regions (ParameterSpec::local_rows).
+  Norm(ParameterStore& store, const std::string& name, const ModelConfig& config, bool local_rows);
 
   /// x (..., C) → y (..., C) in ctx.arena. Keeps a view of x.
   Tensor forward(const StepContext& ctx, const Tensor& x);

@@ -14,7 +14,7 @@ PatchProjection::PatchProjection(ParameterStore& store, const std::string& name,
                      {},
                      Init::normal(static_cast<float>(config.init_stddev)),
                      /*decay=*/true};
-  spec.gradient_sum = GradientSum::local_rows;
+  spec.local_rows = true;
   spec.role = WidthRole::input;
   weight_ = &store.declare(spec);
 }

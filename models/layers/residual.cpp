@@ -8,7 +8,7 @@ namespace tessera {
 Residual::Residual(ParameterStore& store, const std::string& norm_name, const ModelConfig& config,
                    int layer, RandomPurpose purpose, bool has_norm)
     : pre_norm_(config.pre_norm()), layer_(layer), dropout_(config.dropout), purpose_(purpose) {
-  if (has_norm) norm_.emplace(store, norm_name, config, GradientSum::local_rows);
+  if (has_norm) norm_.emplace(store, norm_name, config, /*local_rows=*/true);
 }
 
 Tensor Residual::input(const StepContext& ctx, const Tensor& x) {

@@ -55,7 +55,7 @@ LowRankAdapter::LowRankAdapter(ParameterStore& store, const std::string& layer,
   sharded.matrices = weight.matrices;
   ParameterSpec& replicated = splits_input ? b : a;
   replicated.matrices = WeightMatrices{};
-  replicated.gradient_sum = GradientSum::local_heads;
+  replicated.partial_over = kReplicaAxes | AxisSet{Axis::tensor};
   a_ = &store.declare(a);
   b_ = &store.declare(b);
 }

@@ -28,9 +28,9 @@ struct LowRank {
 /// A low-rank addition to a linear layer (Hu et al., "LoRA: Low-Rank Adaptation of Large Language
 /// Models", 2021): y += scale × (dropout(x) Aᵀ) Bᵀ, with A (rank, in_features) and B (out_features,
 /// rank), which starts as zeros. A has the layer's shard of the input and B that of the output. The
-/// one that is replicated gets a part of its gradient on each tensor rank
-/// (GradientSum::local_heads): of a column-parallel layer that is A, whose gradient comes through
-/// the local features; of a row-parallel layer it is B, which multiplies the local part of x Aᵀ.
+/// one that is replicated gets a part of its gradient on each tensor rank (partial_over): of a
+/// column-parallel layer that is A, whose gradient comes through the local features; of a
+/// row-parallel layer it is B, which multiplies the local part of x Aᵀ.
 /// Each adapter draws its dropout from a stream of its own, by the index of the row in the batch
 /// and of the global input feature. The dropped input is not stored: backward draws it again.
 class LowRankAdapter {

@@ -22,7 +22,7 @@ RowParallelLinear::RowParallelLinear(ParameterStore& store, const LinearSpec& sp
   weight_ = &store.declare(weight);
   if (spec.bias) {
     ParameterSpec bias{spec.name + ".bias", {spec.out_features}};
-    bias.gradient_sum = GradientSum::local_rows;
+    bias.local_rows = true;
     bias_ = &store.declare(bias);
   }
   if (spec.adapter.rank > 0) adapter_.emplace(store, spec.name, weight, spec.adapter);

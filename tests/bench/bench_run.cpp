@@ -150,7 +150,7 @@ double target_share(const RunConfig& config) {
 }
 
 BenchRun::BenchRun(const RunConfig& config, Lengths lengths)
-    : world_(make_self_communicator()), groups_(make_parallel_groups(*world_, 1)) {
+    : world_(make_self_communicator()), groups_(make_parallel_groups(*world_)) {
   const TrainingData data{std::make_shared<RandomSamples>(config, lengths), nullptr, nullptr};
   trainer_ = std::make_unique<Trainer>(config, groups_, data);
   trainer_->initialize();

@@ -17,6 +17,7 @@ namespace tessera::bench {
 StepParts::StepParts(const RunConfig& config)
     : config_(config),
       self_(make_self_communicator()),
+      groups_(make_parallel_groups(*self_)),
       model_(config.model, store_, *self_),
       tokens_({config.batch.micro, config.model.seq_length}, DType::i32),
       positions_({config.batch.micro * config.model.seq_length}, DType::i32),
@@ -33,9 +34,9 @@ StepParts::StepParts(const RunConfig& config)
   store_.allocate(kCpu, dtype, StoreFor::training);
   store_.initialize(1);
   fill(grad_scale_.tensor, 1.0);
-  clip_ = std::make_unique<GradientClip>(store_, *self_,
+  clip_ = std::make_unique<GradientClip>(store_, groups_,
                                          ClipRule{.max_norm = config.optimizer.grad_clip});
-  optimizer_ = std::make_unique<Optimizer>(config.optimizer, store_);
+  optimizer_ = std::make_unique<Optimizer>(config.optimizer, store_, groups_);
   attention_.scale = 1.0f / std::sqrt(static_cast<float>(model.resolved_head_dim()));
   attention_.mask = AttentionMask::make_causal();
   attention_.total_heads = heads;

@@ -40,6 +40,7 @@ class StepParts {
 
   RunConfig config_;
   std::unique_ptr<Communicator> self_;
+  ParallelGroups groups_;
   ParameterStore store_;
   Model model_;
   std::unique_ptr<GradientClip> clip_;

@@ -65,7 +65,7 @@ class BadSteps : public testing::Test {
     SCOPED_TRACE(to_string(layout));
     run.parallel.tensor = layout.tensor;
     test::run_device_ranks(layout.ranks(), [&](Communicator& world) {
-      const ParallelGroups groups = make_parallel_groups(world, layout.tensor);
+      const ParallelGroups groups = make_parallel_groups(world, run.grid_shape());
       Trainer trainer(run, groups, open_training_data(run), test::test_device());
       trainer.initialize();
       use(trainer, groups);
@@ -190,7 +190,7 @@ TEST_F(BadSteps, NameSamplesAndFirstTensorOnDevices) {
       EXPECT_FALSE(found.weight.has_value());
       std::set<std::string> here;
       for (const StepDiagnosis::Found& one : found.found) {
-        EXPECT_EQ(groups.grid.place_of(one.rank).data_index, one.data_rank);
+        EXPECT_EQ(groups.grid.index_of(one.rank, Axis::data), one.data_rank);
         EXPECT_EQ(one.place.substr(0, 8), "blocks.0") << one.place;
         EXPECT_NE(one.tensor.find("the output of layer_norm"), std::string::npos) << one.tensor;
         if (one.data_rank != groups.dp->rank()) continue;
@@ -359,7 +359,7 @@ TEST_F(BadSteps, RollBackToACheckpointWithoutTheSamplesSinceThen) {
     run.parallel.tensor = layout.tensor;
     const int64_t global = run.batch.global;
     test::run_device_ranks(layout.ranks(), [&](Communicator& world) {
-      const ParallelGroups groups = make_parallel_groups(world, layout.tensor);
+      const ParallelGroups groups = make_parallel_groups(world, run.grid_shape());
       Trainer trainer(run, groups, open_training_data(run), test::test_device());
       trainer.initialize();
       const auto step = [](Trainer& of) {

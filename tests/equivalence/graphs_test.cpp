@@ -133,7 +133,7 @@ TEST_F(Graphs, AcceptAnyLossScale) {
 struct GrowingRun {
   explicit GrowingRun(const RunConfig& config) {
     test::run_device_ranks(1, [&](Communicator& world) {
-      const ParallelGroups groups = make_parallel_groups(world, 1);
+      const ParallelGroups groups = make_parallel_groups(world);
       Trainer trainer(config, groups, open_training_data(config), test::test_device());
       trainer.initialize();
       for (const size_t workspace_bytes : {size_t{1} << 20, size_t{64} << 20}) {

@@ -101,7 +101,7 @@ TEST_F(Kinds, RecomputationInBf16IsBitExactExceptGpuGelu) {
 TEST_F(Kinds, RecomputationSavesMemory) {
   RunConfig run = config(SmallKind::gpt_documents);
   const auto self = make_self_communicator();
-  const ParallelGroups groups = make_parallel_groups(*self, 1);
+  const ParallelGroups groups = make_parallel_groups(*self);
   const auto arena = [&](Recompute recompute) {
     run.train.recompute = recompute;
     return plan_memory(run, groups).arena_bytes;

@@ -27,6 +27,26 @@ RunConfig with_zero(RunConfig config, int64_t zero) {
   return config;
 }
 
+/// Trainers with and without ZeRO on the same ranks.
+struct BothTrainers {
+  BothTrainers(Communicator& world, RunConfig run, int tensor) {
+    run.parallel.tensor = tensor;
+    const TrainingData data = open_training_data(run);
+    for (Each* each : {&whole, &shared}) {
+      each->config = with_zero(run, each == &shared ? 1 : 0);
+      each->groups.emplace(make_parallel_groups(world, each->config.grid_shape()));
+      each->trainer.emplace(each->config, *each->groups, data, test::test_device());
+    }
+  }
+
+  struct Each {
+    RunConfig config;
+    std::optional<ParallelGroups> groups = {};
+    std::optional<Trainer> trainer = {};
+  };
+  Each whole, shared;
+};
+
 class Zero : public testing::Test {
  protected:
   Zero() { test::write_small_data(folder_); }
@@ -290,9 +310,8 @@ TEST_F(Zero, StartsFromCheckpointWeights) {
   test::train_whole(run, {{2, 1}, 2, /*resume=*/false, /*save=*/true});
   const auto saved = newest_intact_checkpoint(run.run.dir, {}).value();
   test::run_device_ranks(4, [&](Communicator& world) {
-    const ParallelGroups groups = make_parallel_groups(world, 2);
-    Trainer whole(with_zero(run, 0), groups, open_training_data(run), test::test_device());
-    Trainer shared(with_zero(run, 1), groups, open_training_data(run), test::test_device());
+    BothTrainers both(world, run, 2);
+    Trainer &whole = *both.whole.trainer, &shared = *both.shared.trainer;
     for (Trainer* trainer : {&whole, &shared}) {
       Checkpoint checkpoint = Checkpoint::open(saved);
       EXPECT_EQ(trainer->start_from(checkpoint), "");
@@ -321,9 +340,8 @@ size_t bytes_of(const MemoryPlan& plan, const std::string& what) {
 TEST_F(Zero, MemoryMatchesPlan) {
   const RunConfig run = config(SmallKind::gpt, DType::bf16);
   run_thread_ranks(4, [&](Communicator& world) {
-    const ParallelGroups groups = make_parallel_groups(world, 1);
-    const Trainer whole(with_zero(run, 0), groups, open_training_data(run));
-    const Trainer shared(with_zero(run, 1), groups, open_training_data(run));
+    const BothTrainers both(world, run, 1);
+    const Trainer &whole = *both.whole.trainer, &shared = *both.shared.trainer;
     const ParameterStore& store = shared.parameters();
     EXPECT_EQ(bytes_of(shared.memory(), "weights"), store.value_bytes());
     EXPECT_EQ(bytes_of(shared.memory(), "gradients"), store.grad_bytes());
@@ -342,9 +360,8 @@ TEST_F(Zero, MemoryMatchesPlan) {
 TEST_F(Zero, OneDataRankUsesSameMemory) {
   const RunConfig run = config(SmallKind::gpt, DType::bf16);
   run_thread_ranks(2, [&](Communicator& world) {
-    const ParallelGroups groups = make_parallel_groups(world, 2);
-    const Trainer whole(with_zero(run, 0), groups, open_training_data(run));
-    const Trainer shared(with_zero(run, 1), groups, open_training_data(run));
+    const BothTrainers both(world, run, 2);
+    const Trainer &whole = *both.whole.trainer, &shared = *both.shared.trainer;
     EXPECT_EQ(shared.memory().total(), whole.memory().total());
     EXPECT_TRUE(shared.parameters().parameters().front().exp_avg.defined());
   });

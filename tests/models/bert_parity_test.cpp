@@ -250,8 +250,9 @@ TEST_P(BertParity, TenAdamWStepsMatch) {
     settings.betas = {0.9, 0.95};
     settings.eps = 1e-8;
     settings.weight_decay = 0.1;
-    Optimizer optimizer(settings, model.store_);
-    GradientClip clip(model.store_, tp, {.max_norm = 1.0});
+    const ParallelGroups groups = make_parallel_groups(tp, {.tensor = tp.size()});
+    Optimizer optimizer(settings, model.store_, groups);
+    GradientClip clip(model.store_, groups, {.max_norm = 1.0});
     const auto losses = model.golden_.get<float>("losses");
     const auto norms = model.golden_.get<float>("grad_norms");
     for (int64_t step = 0; step < kSteps; ++step) {

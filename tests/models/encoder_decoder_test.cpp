@@ -156,10 +156,13 @@ class PairModel {
     StepContext ctx{arena_};
     ctx.training = true;
     ctx.recompute = recompute;
-    if (sharded) ctx.rows = {tp_.size(), tp_.rank()};
+    if (sharded) {
+      ctx.rows = {tp_.size(), tp_.rank()};
+      store.shard_rows();
+    }
     model.train(ctx, batch, {0.3f, 0.7f}, {sums.tensor});
     arena_.reset();
-    PartialGradients(store, tp_, sharded).sum(arena_);
+    PartialGradients(store, tp_).sum(arena_);
     return test::to_doubles(sums.tensor);
   }
 

@@ -120,6 +120,7 @@ Pass run_pass(const Case& test_case, Communicator& tp, bool sequence, bool only_
   const TokenBatch batch = documents.batch();
   ParameterStore store;
   Transformer transformer(store, test_case.config, tp);
+  if (sequence) store.shard_rows();
   store.allocate(test::test_device(), DType::f32, StoreFor::training);
   store.initialize(3);
   Arena arena(test::test_device(), size_t{8} << 20);
@@ -142,7 +143,7 @@ Pass run_pass(const Case& test_case, Communicator& tp, bool sequence, bool only_
       local_rows(gradient, outputs ? outputs->rows.local() : ctx.rows.local());
   pass.dx = test::to_doubles(transformer.backward(ctx, dy.tensor));
   arena.reset();
-  PartialGradients(store, tp, ctx.rows.split()).sum(arena);
+  PartialGradients(store, tp).sum(arena);
   for (const Parameter& parameter : store.parameters()) {
     pass.gradients[parameter.name] = test::to_doubles(parameter.real_part(parameter.grad));
   }

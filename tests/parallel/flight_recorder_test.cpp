@@ -58,7 +58,7 @@ TEST(FlightRecorder, RecordsCollectivesOfThreadRanks) {
   run_thread_ranks(4, [&](Communicator& world) {
     FlightRecorder recorder(flight_file(folder.path(), world.rank()), world.rank(), 4, "here");
     const FlightRecorder::Scope scope(&recorder);
-    const ParallelGroups groups = make_parallel_groups(world, 2);
+    const ParallelGroups groups = make_parallel_groups(world, {.tensor = 2});
     recorder.begin_step(7);
     recorder.begin_micro_batch(2, 3);
     std::vector<float> values(8, 1.0f);

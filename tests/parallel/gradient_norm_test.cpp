@@ -12,6 +12,10 @@
 namespace tessera {
 namespace {
 
+ParallelGroups tensor_ranks(Communicator& world) {
+  return make_parallel_groups(world, {.tensor = world.size()});
+}
+
 double sum_squares(const GradientNorm& norm) {
   const OwnedTensor squares({1}, DType::f64);
   fill(squares.tensor, 5.0);  // the old value is overwritten
@@ -40,7 +44,8 @@ TEST(GradientNorm, CountsEveryElementOnce) {
     run_thread_ranks(ranks, [](Communicator& tp) {
       ParameterStore store;
       declare_and_fill(store, tp);
-      const GradientNorm norm(store, tp);
+      const ParallelGroups groups = tensor_ranks(tp);
+      const GradientNorm norm(store, groups);
       EXPECT_EQ(sum_squares(norm), kSquares);
       EXPECT_EQ(sum_squares(norm), kSquares);
       fill(store.flat_grads(), 0.0);
@@ -52,11 +57,10 @@ TEST(GradientNorm, CountsEveryElementOnce) {
 TEST(GradientNorm, OwnersCountOnlyTheirShards) {
   run_thread_ranks(8, [](Communicator& world) {
     for (const int tensor : {1, 2, 4, 8}) {
-      const auto tp = world.split(world.rank() / tensor, world.rank());
-      const auto dp = world.split(world.rank() % tensor, world.rank());
+      const ParallelGroups groups = make_parallel_groups(world, {.tensor = tensor, .shards = true});
       for (const int64_t bucket : {1, 60, 1000}) {
         ParameterStore store;
-        declare_and_fill(store, *tp, {dp->size(), dp->rank(), bucket});
+        declare_and_fill(store, *groups.tp, {groups.shards->size(), groups.shards->rank(), bucket});
         // Gradients outside the optimizer shard are not sums and may have any value.
         const OwnedTensor mine(Shape{store.flat_size()}, DType::f32);
         copy(store.flat_grads(), mine.tensor);
@@ -66,25 +70,24 @@ TEST(GradientNorm, OwnersCountOnlyTheirShards) {
           copy(mine.tensor.slice(owned.begin, owned.end),
                store.flat_grads().slice(owned.begin, owned.end));
         }
-        EXPECT_EQ(sum_squares(GradientNorm(store, *tp, dp.get())), kSquares);
+        EXPECT_EQ(sum_squares(GradientNorm(store, groups)), kSquares);
       }
     }
   });
 }
 
-TEST(GradientNorm, RefusesShardingThatDiffersFromDataRanks) {
+TEST(GradientNorm, RefusesShardsOfOtherGroups) {
   const auto self = make_self_communicator();
   ParameterStore store;
   declare_and_fill(store, *self, {2, 0});
-  EXPECT_THROW(GradientNorm(store, *self), Error);
-  EXPECT_THROW(GradientNorm(store, *self, self.get()), Error);
+  EXPECT_THROW(GradientNorm(store, make_parallel_groups(*self)), Error);
 }
 
 TEST(GradientNorm, MergesAdjacentRanges) {
   run_thread_ranks(2, [](Communicator& tp) {
     ParameterStore store;
     declare_and_fill(store, tp);
-    EXPECT_EQ(GradientNorm(store, tp).num_ranges(), tp.rank() == 0 ? 1U : 3U);
+    EXPECT_EQ(GradientNorm(store, tensor_ranks(tp)).num_ranges(), tp.rank() == 0 ? 1U : 3U);
   });
 }
 
@@ -95,7 +98,8 @@ TEST(GradientNorm, CountsReplicasOnFirstRankOnly) {
     store.allocate(kCpu, DType::f32, StoreFor::training);
     fill(store.flat_grads(), 0.0);
     fill(store.parameters()[0].grad, 1.0);
-    const GradientNorm norm(store, tp);
+    const ParallelGroups groups = tensor_ranks(tp);
+    const GradientNorm norm(store, groups);
     EXPECT_EQ(norm.num_ranges(), tp.rank() == 0 ? 1U : 0U);
     EXPECT_EQ(sum_squares(norm), 5.0);
   });
@@ -105,8 +109,9 @@ TEST(GradientNorm, NanOnOneRankReachesAllRanks) {
   run_thread_ranks(4, [](Communicator& tp) {
     ParameterStore store;
     declare_and_fill(store, tp);
+    const ParallelGroups groups = tensor_ranks(tp);
     if (tp.rank() == 2) store.parameters()[4].grad.span<float>()[1] = NAN;
-    EXPECT_TRUE(std::isnan(sum_squares(GradientNorm(store, tp))));
+    EXPECT_TRUE(std::isnan(sum_squares(GradientNorm(store, groups))));
   });
 }
 

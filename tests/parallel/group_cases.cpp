@@ -63,20 +63,20 @@ void split_makes_groups_that_do_not_meet(Communicator& group) {
 void groups_of_a_grid(Communicator& group) {
   for (int tensor = 1; tensor <= group.size(); ++tensor) {
     if (group.size() % tensor != 0) continue;
-    const ParallelGroups groups = make_parallel_groups(group, tensor);
-    const GridPlace place = groups.grid.place_of(group.rank());
+    const ParallelGroups groups = make_parallel_groups(group, {.tensor = tensor});
+    const auto ranks_along = [&](Axis axis) { return groups.grid.group_of(group.rank(), {axis}); };
     EXPECT_EQ(groups.tp->size(), tensor);
-    EXPECT_EQ(groups.tp->rank(), place.tensor_index);
+    EXPECT_EQ(groups.tp->rank(), group.rank() % tensor);
     EXPECT_EQ(groups.dp->size(), group.size() / tensor);
-    EXPECT_EQ(groups.dp->rank(), place.data_index);
+    EXPECT_EQ(groups.dp->rank(), group.rank() / tensor);
     const OwnedTensor mine = filled<float>(1001, group.rank());
     const auto pending = groups.dp->all_reduce_async(mine.tensor);
     int expected = 0;
-    for (const int rank : groups.grid.tensor_group(place.data_index)) expected += 1 << rank;
+    for (const int rank : ranks_along(Axis::tensor)) expected += 1 << rank;
     EXPECT_EQ(sum_over(*groups.tp, 1 << group.rank()), expected) << who(group);
     pending->wait();
     int factor = 0;
-    for (const int rank : groups.grid.data_group(place.tensor_index)) factor += rank + 1;
+    for (const int rank : ranks_along(Axis::data)) factor += rank + 1;
     expect_elements<float>(
         mine.tensor, [&](int64_t i) { return factor * value_of(0, i); }, who(group));
   }

@@ -148,6 +148,7 @@ void expect_reference(double dropout, bool training) {
           store.freeze([&](const Parameter& parameter) {
             return frozen && !is_of_low_rank_adapter(parameter.name);
           });
+          if (rows_split) store.shard_rows();
           store.allocate(test::test_device(), DType::f32, StoreFor::training);
           store.invalidate_grads();
           for (const Parameter& parameter : store.parameters()) fill_shard(parameter);
@@ -175,7 +176,7 @@ void expect_reference(double dropout, bool training) {
           const test::TestTensor dinner(inner.shape(), DType::f32);
           second.backward(ctx, dout.tensor, dinner.tensor);
           first.backward(ctx, dinner.tensor, din.tensor);
-          if (tp.size() > 1) PartialGradients(store, tp, rows_split).sum(arena);
+          if (tp.size() > 1) PartialGradients(store, tp).sum(arena);
 
           // The gradient of A in the first layer is four products after x.
           const double tolerance = 4 * test::sum_tolerance(DType::f32, kInner * kRank);

@@ -123,14 +123,14 @@ TEST(TrafficTally, RepeatsCountsAndDetectsOverflow) {
 }
 
 TEST(MetaGroups, MatchProcessGrid) {
-  const MetaGroups meta(12, 3, 7);  // 4 data × 3 tensor; rank 7 = 2 × 3 + 1
+  const MetaGroups meta(12, {.tensor = 3}, 7);  // 4 data × 3 tensor; rank 7 = 2 × 3 + 1
   EXPECT_EQ(meta.groups().tp->rank(), 1);
   EXPECT_EQ(meta.groups().tp->size(), 3);
   EXPECT_EQ(meta.groups().dp->rank(), 2);
   EXPECT_EQ(meta.groups().dp->size(), 4);
   EXPECT_EQ(meta.groups().world.rank(), 7);
   EXPECT_EQ(meta.groups().world.size(), 12);
-  EXPECT_THROW(MetaGroups(4, 3), Error);
+  EXPECT_THROW(MetaGroups(4, {.tensor = 3}), Error);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <set>
 
 #include "core/error.h"
+#include "parallel/communicators/thread/thread_communicator.h"
+#include "parallel/meta_communicator.h"
 #include "tests/support/expect_error.h"
 
 namespace tessera {
@@ -14,73 +16,127 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(ProcessGrid, TensorIsInnermost) {
-  const ProcessGrid grid(6, 3);
+TEST(ProcessGrid, TensorIsInnermostAndPipelineOutermost) {
+  const ProcessGrid grid(24, {.pipeline = 2, .context = 2, .tensor = 3});
   EXPECT_EQ(grid.data(), 2);
-  EXPECT_EQ(grid.place_of(4), (GridPlace{1, 1}));
-  EXPECT_THAT(grid.tensor_group(1), ElementsAre(3, 4, 5));
-  EXPECT_THAT(grid.data_group(2), ElementsAre(2, 5));
+  EXPECT_EQ(grid.index_of(23, Axis::pipeline), 1);
+  EXPECT_THAT(grid.group_of(4, {Axis::tensor}), ElementsAre(3, 4, 5));
+  EXPECT_THAT(grid.group_of(4, {Axis::context}), ElementsAre(1, 4));
+  EXPECT_THAT(grid.group_of(4, {Axis::data}), ElementsAre(4, 10));
+  EXPECT_THAT(grid.group_of(4, {Axis::pipeline}), ElementsAre(4, 16));
+  EXPECT_THAT(grid.group_of(4, kReplicaAxes), ElementsAre(1, 4, 7, 10));
+  EXPECT_THAT(grid.group_of(4, {}), ElementsAre(4));
 }
 
-TEST(ProcessGrid, EveryRankHasOnePlaceAndOneGroupPerAxis) {
+std::vector<GridShape> shapes_of(int world_size) {
+  std::vector<GridShape> shapes;
+  for (int pipeline = 1; pipeline <= world_size; ++pipeline) {
+    for (int context = 1; context <= world_size; ++context) {
+      for (int tensor = 1; tensor <= world_size; ++tensor) {
+        const GridShape shape{.pipeline = pipeline, .context = context, .tensor = tensor};
+        if (!grid_problem(world_size, shape)) shapes.push_back(shape);
+      }
+    }
+  }
+  return shapes;
+}
+
+TEST(ProcessGrid, EveryRankHasOneGroupPerAxis) {
   for (int world_size = 1; world_size <= 24; ++world_size) {
-    for (int tensor = 1; tensor <= world_size; ++tensor) {
-      if (world_size % tensor != 0) continue;
-      const ProcessGrid grid(world_size, tensor);
-      std::multiset<int> in_tensor_groups;
-      std::multiset<int> in_data_groups;
-      for (int i = 0; i < grid.data(); ++i) {
-        for (const int rank : grid.tensor_group(i)) in_tensor_groups.insert(rank);
+    for (const GridShape& shape : shapes_of(world_size)) {
+      const ProcessGrid grid(world_size, shape);
+      ASSERT_EQ(grid.world_size(), world_size);
+      for (const AxisSet axes : {AxisSet{Axis::tensor}, AxisSet{Axis::data}, kReplicaAxes}) {
+        std::multiset<int> members;
+        for (const std::vector<int>& group : grid.groups(axes)) {
+          EXPECT_EQ(group.size(), static_cast<size_t>(grid.size(axes)));
+          // A group's label has its first rank and the distance of neighbors alone.
+          for (size_t i = 2; i < group.size(); ++i) {
+            EXPECT_EQ(group[i] - group[i - 1], group[1] - group[0]);
+          }
+          members.insert(group.begin(), group.end());
+          for (const int rank : group) EXPECT_EQ(grid.group_of(rank, axes), group);
+        }
+        for (int rank = 0; rank < world_size; ++rank) EXPECT_EQ(members.count(rank), 1U);
       }
-      for (int i = 0; i < grid.tensor(); ++i) {
-        for (const int rank : grid.data_group(i)) in_data_groups.insert(rank);
-      }
-      for (int rank = 0; rank < world_size; ++rank) {
-        EXPECT_EQ(grid.world_rank_of(grid.place_of(rank)), rank);
-        EXPECT_EQ(in_tensor_groups.count(rank), 1U);
-        EXPECT_EQ(in_data_groups.count(rank), 1U);
-      }
-      EXPECT_EQ(in_tensor_groups.size(), static_cast<size_t>(world_size));
     }
   }
 }
 
-std::string error_of_grid(int world_size, int tensor) {
-  return test::error_of([&] { ProcessGrid(world_size, tensor); });
+std::string error_of_grid(int world_size, const GridShape& shape) {
+  return test::error_of([&] { ProcessGrid(world_size, shape); });
 }
 
 TEST(ProcessGrid, ErrorListsValidTensorSizes) {
   EXPECT_EQ(
-      error_of_grid(4, 3),
+      error_of_grid(4, {.tensor = 3}),
       "parallel.tensor is 3, but the run has 4 ranks: each replica of the model takes 3 ranks, so "
       "choose a divisor of 4 (1, 2, 4), or start a multiple of 3 ranks");
-  EXPECT_THAT(error_of_grid(1, 2), HasSubstr("but the run has 1 rank:"));
-  EXPECT_THAT(error_of_grid(4, 8), HasSubstr("choose a divisor of 4 (1, 2, 4)"));
-  EXPECT_THAT(error_of_grid(4, 0), HasSubstr("parallel.tensor is 0"));
-  EXPECT_THAT(error_of_grid(4, -2), HasSubstr("parallel.tensor is -2"));
-  EXPECT_THAT(error_of_grid(0, 1), HasSubstr("at least one rank"));
+  EXPECT_THAT(error_of_grid(1, {.tensor = 2}), HasSubstr("but the run has 1 rank:"));
+  EXPECT_THAT(error_of_grid(4, {.tensor = 8}), HasSubstr("choose a divisor of 4 (1, 2, 4)"));
+  EXPECT_THAT(error_of_grid(4, {.tensor = 0}), HasSubstr("parallel.tensor is 0"));
+  EXPECT_THAT(error_of_grid(4, {.tensor = -2}), HasSubstr("parallel.tensor is -2"));
+  EXPECT_THAT(error_of_grid(0, {}), HasSubstr("at least one rank"));
+  EXPECT_THAT(error_of_grid(8, {.context = 3, .tensor = 2}), HasSubstr("1 × 3 × 2"));
+  EXPECT_THAT(error_of_grid(8, {.context = INT64_MAX, .tensor = INT64_MAX}), HasSubstr("8 ranks"));
 }
 
-TEST(ProcessGrid, RefusesPlacesOutsideGrid) {
-  const ProcessGrid grid(4, 2);
-  EXPECT_THROW(grid.place_of(4), Error);
-  EXPECT_THROW(grid.place_of(-1), Error);
-  EXPECT_THROW(grid.world_rank_of({2, 0}), Error);
-  EXPECT_THROW(grid.tensor_group(2), Error);
-  EXPECT_THROW(grid.data_group(-1), Error);
+TEST(ProcessGrid, RefusesRanksOutsideGrid) {
+  const ProcessGrid grid(4, {.tensor = 2});
+  EXPECT_THROW(grid.index_of(4, Axis::data), Error);
+  EXPECT_THROW(grid.group_of(-1, {Axis::tensor}), Error);
 }
 
 TEST(ProcessGrid, PrintsItsGroups) {
-  EXPECT_EQ(to_string(ProcessGrid(4, 2)),
+  EXPECT_EQ(to_text(ProcessGrid(4, {.tensor = 2})),
             "4 ranks = 2 data × 2 tensor\n"
             "  tensor groups: {0, 1} {2, 3}\n"
             "  data groups:   {0, 2} {1, 3}\n");
-  EXPECT_EQ(to_string(ProcessGrid(1, 1)),
+  EXPECT_EQ(to_text(ProcessGrid(1, {})),
             "1 rank = 1 data × 1 tensor\n"
             "  tensor groups: {0}\n"
             "  data groups:   {0}\n");
-  EXPECT_THAT(to_string(ProcessGrid(64, 2)), HasSubstr("{12, 13} ... {62, 63}\n"));
-  EXPECT_THAT(to_string(ProcessGrid(64, 2)), HasSubstr("{0, 2, 4, 6, 8, 10, 12, ..., 62} {1, 3"));
+  const std::string many = to_text(ProcessGrid(64, {.tensor = 2}));
+  EXPECT_THAT(many, HasSubstr("{12, 13} ... {62, 63}\n"));
+  EXPECT_THAT(many, HasSubstr("{0, 2, 4, 6, 8, 10, 12, ..., 62} {1, 3"));
+  EXPECT_EQ(to_string(ProcessGrid(8, {.context = 2, .tensor = 2})),
+            "8 ranks = 2 data × 2 context × 2 tensor");
+}
+
+TEST(ParallelGroups, AreThoseOfTheGridAndCountEachElementOnce) {
+  for (const bool shards : {false, true}) {
+    const GridShape shape{.pipeline = 1, .context = 2, .tensor = 2, .shards = shards};
+    run_thread_ranks(8, [&](Communicator& world) {
+      const ParallelGroups groups = make_parallel_groups(world, shape);
+      const MetaGroups meta(8, shape, world.rank());
+      const std::pair<const Communicator*, AxisSet> all[] = {
+          {groups.tp.get(), {Axis::tensor}},
+          {groups.cp.get(), {Axis::context}},
+          {groups.dp.get(), {Axis::data}},
+          {groups.pp.get(), {Axis::pipeline}},
+          {groups.replicas.get(), kReplicaAxes},
+          {groups.shards.get(), shards ? kReplicaAxes : AxisSet()},
+          {groups.copies.get(), shards ? AxisSet() : kReplicaAxes}};
+      for (const auto& [group, axes] : all) {
+        const std::vector<int> ranks = groups.grid.group_of(world.rank(), axes);
+        ASSERT_EQ(group->size(), std::ssize(ranks));
+        EXPECT_EQ(ranks[static_cast<size_t>(group->rank())], world.rank());
+      }
+      EXPECT_EQ(meta.groups().all().size(), groups.all().size());
+      EXPECT_EQ(groups.all().size(), 6U);  // world, tp, dp, cp, replicas and one of a single rank
+      for (const bool sharded : {false, true}) {
+        ParameterStore store;
+        const Shard half{0, {groups.tp->rank() * 4, groups.tp->rank() * 4 + 4}};
+        store.declare({"weight", {8}, sharded ? half : Shard{}});
+        store.allocate(kCpu, DType::f32, StoreFor::training,
+                       {groups.shards->size(), groups.shards->rank()});
+        const Parameter& weight = store.parameters()[0];
+        int64_t counted = groups.counts_here(weight) ? weight.optimizer_shard.elements.size() : 0;
+        world.all_reduce(Tensor(&counted, {1}, DType::i64, kCpu));
+        EXPECT_EQ(counted, 8);
+      }
+    });
+  }
 }
 
 }  // namespace

@@ -137,6 +137,7 @@ template <typename Look>
 void run_pair(Communicator& tp, int64_t rows, Look&& look) {
   ParameterStore store;
   Pair pair(store, tp);
+  store.shard_rows();
   store.allocate(test::test_device(), DType::f32, StoreFor::training);
   store.initialize(5);
   Rank rank(tp, rows);
@@ -153,7 +154,7 @@ void run_pair(Communicator& tp, int64_t rows, Look&& look) {
   pair.down.backward(rank.ctx, dy.tensor, dhidden.tensor);
   pair.up.backward(rank.ctx, dhidden.tensor, dx.tensor);
   EXPECT_EQ(rank.arena.used(), kept) << "the backward pass frees the rows it gathers";
-  if (rank.ctx.rows.split()) PartialGradients(store, tp, true).sum(rank.arena);
+  if (rank.ctx.rows.split()) PartialGradients(store, tp).sum(rank.arena);
   look(y, dx.tensor, store, rank.ctx.rows);
 }
 

@@ -63,7 +63,7 @@ LoadedModel load_model(const std::filesystem::path& checkpoint, bool ema,
   loaded.devices = std::make_shared<const OpenedDevices>(devices.open(world));
   if (tensor) {
     loaded.groups = std::make_shared<const ParallelGroups>(
-        make_parallel_groups(*loaded.devices->world, narrow<int>(*tensor)));
+        make_parallel_groups(*loaded.devices->world, {.tensor = *tensor}));
   }
   Communicator& tp = loaded.groups ? *loaded.groups->tp : *loaded.devices->world;
   all_or_none(world, [&] {

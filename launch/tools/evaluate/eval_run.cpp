@@ -203,7 +203,7 @@ EvalReport run_eval(const EvalOptions& options, Communicator& world) {
   });
   const MemoryUse use("", kEvalMemoryAdvice);
   const OpenedDevices devices = open_devices({options.device, options.backend}, world);
-  const ParallelGroups groups = make_parallel_groups(*devices.world, narrow<int>(options.tensor));
+  const ParallelGroups groups = make_parallel_groups(*devices.world, {.tensor = options.tensor});
   return EvalRun(options, groups, path, devices.device).run();
 }
 

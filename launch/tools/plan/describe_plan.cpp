@@ -17,18 +17,6 @@ constexpr const char* kConvention =
     "a rank sends, by rings: of an all_reduce 2(n-1)/n of its bytes, of an all_gather or "
     "reduce_scatter (n-1)/n";
 
-/// Calls use(group, tally) for each group.
-template <typename Use>
-void for_each_group(const StepTraffic& traffic, Use&& use) {
-  use("tensor", traffic.tensor);
-  use("data", traffic.data);
-  use("world", traffic.world);
-}
-
-double bytes_sent(const StepTraffic& traffic) {
-  return traffic.tensor.bytes_sent() + traffic.data.bytes_sent() + traffic.world.bytes_sent();
-}
-
 std::string human_sent(double bytes) {
   return human_bytes(static_cast<size_t>(std::llround(bytes)));
 }
@@ -57,25 +45,25 @@ std::string flops_text(const RunPlan& plan) {
   return text;
 }
 
-std::string traffic_text(const StepTraffic& traffic) {
+std::string traffic_text(const GroupTraffic& traffic) {
   std::string text =
-      fmt::format("exchange   a rank sends {} a step\n", human_sent(bytes_sent(traffic)));
+      fmt::format("exchange   a rank sends {} a step\n", human_sent(traffic.bytes_sent()));
   Rows rows = {{"ranks", "for", "by", "calls", "of bytes", "a rank sends"}};
-  for_each_group(traffic, [&](const std::string& group, const TrafficTally& tally) {
+  for (const auto& [group, tally] : traffic.groups()) {
     for (const auto& [what, sum] : tally.sums()) {
       rows.push_back({fmt::format("{} {}", tally.ranks(), group),
                       std::string(to_string(what.first)), std::string(to_string(what.second)),
                       grouped(sum.calls), human_bytes(static_cast<size_t>(sum.bytes)),
                       human_sent(tessera::bytes_sent(what.second, tally.ranks(), sum.bytes))});
     }
-  });
+  }
   if (rows.size() == 1) return text;
   return text + table(rows, {3, 4, 5}) + fmt::format("  {}\n", kConvention);
 }
 
-Json json_of(const StepTraffic& traffic) {
+Json json_of(const GroupTraffic& traffic) {
   Json exchanges = Json::array();
-  for_each_group(traffic, [&](const std::string& group, const TrafficTally& tally) {
+  for (const auto& [group, tally] : traffic.groups()) {
     for (const auto& [what, sum] : tally.sums()) {
       exchanges.push_back(
           {{"group", group},
@@ -86,19 +74,17 @@ Json json_of(const StepTraffic& traffic) {
            {"bytes", sum.bytes},
            {"bytes_sent", tessera::bytes_sent(what.second, tally.ranks(), sum.bytes)}});
     }
-  });
+  }
   return {
-      {"convention", kConvention}, {"bytes_sent", bytes_sent(traffic)}, {"exchanges", exchanges}};
+      {"convention", kConvention}, {"bytes_sent", traffic.bytes_sent()}, {"exchanges", exchanges}};
 }
 
 }  // namespace
 
 std::string to_string(const RunPlan& plan) {
-  const ProcessGrid& grid = plan.grid;
   std::string text = fmt::format("a plan of {}; nothing was run\n", plan.config.run.dir);
-  text += fmt::format("ranks      {} = {} data × {} tensor\n", grid.world_size(), grid.data(),
-                      grid.tensor());
-  text += size_summary(plan.config, grid, plan.memory);
+  text += fmt::format("ranks      {}\n", to_string(plan.grid));
+  text += size_summary(plan.config, plan.grid, plan.memory);
   text += parameters_text(plan);
   return text + flops_text(plan) + traffic_text(plan.traffic);
 }

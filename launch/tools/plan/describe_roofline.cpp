@@ -259,13 +259,11 @@ Json time_json(const Roofline& roofline) {
 }
 
 std::string to_string(const Roofline& roofline) {
-  const ProcessGrid& grid = roofline.grid;
   const OpWork work = work_of(roofline);
   std::string text =
       fmt::format("a lower bound on the time of a step of {} on {}; nothing was run\n",
                   roofline.config.run.dir, roofline.gpu.peaks.name);
-  text += fmt::format("ranks      {} = {} data × {} tensor\n", grid.world_size(), grid.data(),
-                      grid.tensor());
+  text += fmt::format("ranks      {}\n", to_string(roofline.grid));
   text += fmt::format("model      {}, {}\n", human_model(roofline.config.model),
                       to_string(roofline.config.run.precision));
   text +=
@@ -306,11 +304,9 @@ Json to_json(const Roofline& roofline) {
 
 std::string roofline_markdown(const std::vector<Roofline>& rooflines) {
   const Roofline& first = rooflines.front();
-  const ProcessGrid& grid = first.grid;
   std::string text =
-      fmt::format("{}, {}. {} ranks = {} data × {} tensor. {}.\n\n",
-                  human_model(first.config.model), to_string(first.config.run.precision),
-                  grid.world_size(), grid.data(), grid.tensor(), batch_text(first));
+      fmt::format("{}, {}. {}. {}.\n\n", human_model(first.config.model),
+                  to_string(first.config.run.precision), to_string(first.grid), batch_text(first));
   text +=
       header_rows({"part", "op", "calls", "GFLOP of products", "other GFLOP", "GB"}, 2, rooflines);
   for (size_t i = 0; i < parts_of(first).size(); ++i) text += part_rows(rooflines, i);

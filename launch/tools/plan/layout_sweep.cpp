@@ -66,7 +66,8 @@ class Sweep {
       if (result_.broken++ == 0) result_.first_broken = broken.front().message;
       return;
     }
-    for (const Layout& layout : layouts_of(config_, tensor, ranks / tensor)) evaluate(layout);
+    const int64_t data = smallest.grid_shape().data_ranks(ranks);
+    for (const Layout& layout : layouts_of(config_, tensor, data)) evaluate(layout);
   }
 
   LayoutSweep finish() {

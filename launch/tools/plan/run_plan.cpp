@@ -7,7 +7,6 @@
 #include "launch/tools/plan/dry_step.h"
 #include "launch/train/optimizer/weight_update.h"
 #include "models/model.h"
-#include "parallel/meta_communicator.h"
 
 namespace tessera {
 namespace {
@@ -32,10 +31,10 @@ Device device_of(const RunConfig& config) {
 
 /// Sets the traffic and the work of a step.
 void measure_step(RunPlan& plan) {
-  MetaGroups meta(plan.grid.world_size(), narrow<int>(plan.config.parallel.tensor));
+  MetaGroups meta(plan.grid.world_size(), plan.config.grid_shape());
   const auto work = std::make_shared<WorkLog>();
   dry_run_step(plan.config, meta, work.get());
-  plan.traffic = {meta.tensor(), meta.data(), meta.world()};
+  plan.traffic = meta.traffic();
   plan.work = work;
 }
 
@@ -71,7 +70,7 @@ double RunPlan::muon_flops() const {
 RunPlan plan_run(const RunConfig& config, int64_t ranks) {
   const int world_size = checked_ranks(ranks);
   validate(config, world_size);
-  const MetaGroups meta(world_size, narrow<int>(config.parallel.tensor));
+  const MetaGroups meta(world_size, config.grid_shape());
   const TargetCounts counts = full_batch_counts(config);
   RunPlan plan{config,
                meta.groups().grid,
@@ -80,7 +79,7 @@ RunPlan plan_run(const RunConfig& config, int64_t ranks) {
                counts,
                model_flops(config.model, counts),
                recompute_flops(config, counts),
-               StepTraffic()};
+               GroupTraffic()};
   measure_step(plan);
   return plan;
 }

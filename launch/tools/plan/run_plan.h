@@ -12,18 +12,12 @@
 #include "launch/support/text/json.h"
 #include "launch/tools/plan/parameter_groups.h"
 #include "launch/train/memory/memory_plan.h"
-#include "parallel/communicators/traffic.h"
-#include "parallel/process_grid.h"
+#include "parallel/meta_communicator.h"
 
 namespace tessera {
 
 /// More ranks than any machine has.
 inline constexpr int64_t kMaxRanks = 1'000'000;
-
-/// A rank's traffic in a step, by group.
-struct StepTraffic {
-  TrafficTally tensor, data, world;
-};
 
 /// The needs of a run's first rank, which are the largest.
 struct RunPlan {
@@ -31,11 +25,11 @@ struct RunPlan {
   ProcessGrid grid;
   std::vector<ParameterGroup> parameters;
   MemoryPlan memory;
-  TargetCounts counts;           ///< of a step on a full batch
-  double flops = 0.0;            ///< per step, over all ranks; see model_flops()
-  double recompute_flops = 0.0;  ///< additional FLOPs of train.recompute, likewise
-  StepTraffic traffic;
-  std::shared_ptr<const WorkLog> work = {};  ///< of the first rank in a step
+  TargetCounts counts;                       ///< of a step on a full batch
+  double flops = 0.0;                        ///< per step, over all ranks; see model_flops()
+  double recompute_flops = 0.0;              ///< additional FLOPs of train.recompute, likewise
+  GroupTraffic traffic;                      ///< of the first rank in a step
+  std::shared_ptr<const WorkLog> work = {};  ///< likewise
 
   /// FLOPs of products in the first rank's optimizer: those of Muon.
   double muon_flops() const;

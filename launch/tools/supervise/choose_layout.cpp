@@ -6,6 +6,7 @@
 
 #include "launch/tools/plan/run_plan.h"
 #include "launch/train/start/derive_config.h"
+#include "parallel/process_grid.h"
 
 namespace tessera {
 namespace {
@@ -19,12 +20,15 @@ int64_t largest_divisor(int64_t number, int64_t most) {
 
 std::optional<ChosenLayout> layout_of(const RunConfig& given, int64_t ranks, int64_t tensor,
                                       std::optional<size_t> memory) {
-  if (ranks % tensor != 0 || given.batch.global % (ranks / tensor) != 0) return std::nullopt;
   RunConfig config = given;
   config.parallel.tensor = tensor;
+  const int64_t data_ranks = config.grid_shape().data_ranks(ranks);
+  if (grid_problem(ranks, config.grid_shape()) || given.batch.global % data_ranks != 0) {
+    return std::nullopt;
+  }
   config = derive_config(config, ranks, DeriveFor::planning, [](const std::string&) {}).config;
   const bool chooses_micro = config.automatic.erase("batch.micro") > 0;
-  const int64_t share = config.batch.global / (ranks / tensor);
+  const int64_t share = config.batch.global / data_ranks;
   // A run chooses the largest micro-batch that fits, so the smallest one must.
   config.batch.micro = chooses_micro ? 1 : largest_divisor(share, config.batch.micro);
   if (!broken_rules(config, ranks).empty()) return std::nullopt;

@@ -11,8 +11,7 @@
 namespace tessera {
 namespace {
 
-/// Each element counts once: replicated parameters on the first tensor rank, and with ZeRO each
-/// data rank's own part.
+/// Each element counts once.
 std::vector<double> squares_of(const ParameterStore& store, const ParallelGroups& groups,
                                const std::function<const Tensor&(const Parameter&)>& pick) {
   const auto count = std::ssize(store.parameters());
@@ -21,13 +20,12 @@ std::vector<double> squares_of(const ParameterStore& store, const ParallelGroups
   int64_t i = 0;
   for (const Parameter& parameter : store.parameters()) {
     const Tensor& own = pick(parameter);
-    const bool counts = !parameter.shard.replicated() || groups.tp->rank() == 0;
-    if (counts && own.numel() > 0) add_sum_of_squares(own, squares.tensor.slice(i, i + 1));
+    if (groups.counts_here(parameter) && own.numel() > 0)
+      add_sum_of_squares(own, squares.tensor.slice(i, i + 1));
     ++i;
   }
   copy(squares.tensor, found.tensor);
-  groups.tp->all_reduce(found.tensor);
-  if (store.layout().sharding().sharded()) groups.dp->all_reduce(found.tensor);
+  groups.world.all_reduce(found.tensor);
   const auto values = found.tensor.span<double>();
   return {values.begin(), values.end()};
 }

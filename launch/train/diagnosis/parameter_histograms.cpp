@@ -16,9 +16,8 @@ void add_values(const Tensor& values, ValueHistogram& histogram) {
   histogram.add(host.tensor.span<float>());
 }
 
-/// Adds up the parts of all ranks. Parameters are replicated on data ranks unless they are sharded.
-void sum_over_ranks(const std::vector<ValueHistogram*>& histograms, bool data_ranks_have_parts,
-                    const ParallelGroups& groups) {
+/// Adds up the parts of all ranks.
+void sum_over(Communicator& world, const std::vector<ValueHistogram*>& histograms) {
   std::vector<int64_t> counts;
   std::vector<double> sums, extremes;
   for (const ValueHistogram* each : histograms) {
@@ -26,14 +25,10 @@ void sum_over_ranks(const std::vector<ValueHistogram*>& histograms, bool data_ra
     sums.insert(sums.end(), {each->sum, each->sum_squares});
     extremes.insert(extremes.end(), {-each->least, each->largest});
   }
-  const auto reduce = [&](Communicator& group) {
-    group.all_reduce(Tensor(counts.data(), {std::ssize(counts)}, DType::i64, kCpu));
-    group.all_reduce(Tensor(sums.data(), {std::ssize(sums)}, DType::f64, kCpu));
-    group.all_reduce(Tensor(extremes.data(), {std::ssize(extremes)}, DType::f64, kCpu),
-                     ReduceOp::max);
-  };
-  reduce(*groups.tp);
-  if (data_ranks_have_parts) reduce(*groups.dp);
+  world.all_reduce(Tensor(counts.data(), {std::ssize(counts)}, DType::i64, kCpu));
+  world.all_reduce(Tensor(sums.data(), {std::ssize(sums)}, DType::f64, kCpu));
+  world.all_reduce(Tensor(extremes.data(), {std::ssize(extremes)}, DType::f64, kCpu),
+                   ReduceOp::max);
   auto count = counts.cbegin();
   for (size_t i = 0; i < histograms.size(); ++i, count += ValueHistogram::kBuckets) {
     ValueHistogram& histogram = *histograms[i];
@@ -55,8 +50,7 @@ std::vector<ParameterHistograms> parameter_histograms(const ParameterStore& stor
     if (parameter.frozen) continue;
     ParameterHistograms& histograms = found.emplace_back();
     histograms.name = parameter.name;
-    const bool counts = !parameter.shard.replicated() || groups.tp->rank() == 0;
-    if (!counts) continue;
+    if (!groups.counts_here(parameter)) continue;
     add_values(parameter.optimizer_shard.master, histograms.weights);
     add_values(parameter.optimizer_shard.grad, histograms.gradients);
   }
@@ -65,7 +59,7 @@ std::vector<ParameterHistograms> parameter_histograms(const ParameterStore& stor
     all.push_back(&each.weights);
     all.push_back(&each.gradients);
   }
-  sum_over_ranks(all, store.layout().sharding().sharded(), groups);
+  sum_over(groups.world, all);
   return found;
 }
 

@@ -194,7 +194,7 @@ StepDiagnosis diagnose(const StepParts& parts, int64_t step, int64_t first_place
     if (!json.value("first", false)) continue;
     StepDiagnosis::Found found;
     found.rank = static_cast<int>(rank);
-    found.data_rank = groups.grid.place_of(found.rank).data_index;
+    found.data_rank = groups.grid.index_of(found.rank, Axis::data);
     found.micro_batch = json["micro_batch"].get<int64_t>();
     found.tensor = json["tensor"].get<std::string>();
     found.place = json["place"].get<std::string>();

@@ -123,7 +123,8 @@ MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, De
   const int64_t local_batch = batch_share(config.batch, groups.dp->size()).local_batch;
 
   // The first tensor rank has the most rows of activations.
-  MetaGroups meta(groups.world.size(), groups.tp->size(), groups.world.rank() - groups.tp->rank());
+  MetaGroups meta(groups.world.size(), groups.grid.shape(),
+                  groups.world.rank() - groups.tp->rank());
   DryRun dry_run(config, meta);
   for (const TokenBatch& batch : batches_for_memory(config.model, config.batch.micro)) {
     dry_run.train_step(batch, {});
@@ -139,14 +140,14 @@ MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, De
   WorkingMemory working;
   working.activations = plan.arena_bytes;
   working.samples = plan.sample_bytes;
-  if (groups.dp->size() > 1) {
+  if (groups.replicas->size() > 1) {
     working.gradient_copies = GradientReducer::copy_bytes(store, config.parallel.grad_reduce_dtype);
   }
   if (device.is_cuda()) plan.workspace_bytes = plan_workspace(config, dry_run, has_gpu);
   working.workspace = plan.workspace_bytes;
   working.device_batch = device.is_cuda() ? batch_bytes(config.batch.micro, config) : 0;
   working.checkpoint_copy =
-      copies_checkpoints(config) ? checkpoint_copy_bytes(store, groups.dp->size()) : 0;
+      copies_checkpoints(config) ? checkpoint_copy_bytes(store, groups.replicas->size()) : 0;
   // This step's batch and the next, and two micro-batches of an evaluation.
   working.host_batches = 2 * batch_bytes(local_batch + config.batch.micro, config);
   plan.lines = memory_lines(store, working);
@@ -159,7 +160,7 @@ bool copies_checkpoints(const RunConfig& config) {
          (interval < config.train.steps || config.automatic.contains("train.steps"));
 }
 
-size_t checkpoint_copy_bytes(const ParameterStore& store, int data_ranks) {
+size_t checkpoint_copy_bytes(const ParameterStore& store, int replicas) {
   // 8-bit moments are written in fp32.
   const DType moment = store.moment_dtype() == DType::bf16 ? DType::bf16 : DType::f32;
   int64_t own = 0;
@@ -190,7 +191,7 @@ size_t checkpoint_copy_bytes(const ParameterStore& store, int data_ranks) {
       own += part(DType::f32);
     }
   }
-  return static_cast<size_t>(own + largest_share(std::move(shared), data_ranks));
+  return static_cast<size_t>(own + largest_share(std::move(shared), replicas));
 }
 
 }  // namespace tessera

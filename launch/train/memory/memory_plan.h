@@ -68,8 +68,8 @@ MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, De
 bool copies_checkpoints(const RunConfig& config);
 
 /// Upper bound on the bytes of masters, moments and averages that a rank copies for a background
-/// save: what it alone of its `data_ranks` has, plus its share of the slices that all of them have.
+/// save: what it alone of its `replicas` has, plus its share of the slices that all of them have.
 /// Parameters replicated on all tensor ranks count as if only these ranks had them.
-size_t checkpoint_copy_bytes(const ParameterStore& store, int data_ranks);
+size_t checkpoint_copy_bytes(const ParameterStore& store, int replicas);
 
 }  // namespace tessera

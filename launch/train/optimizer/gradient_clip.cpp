@@ -16,9 +16,9 @@ OwnedTensor make_norms(const ClipRule& rule, int64_t spike_window, Device device
 
 }  // namespace
 
-GradientClip::GradientClip(const ParameterStore& store, Communicator& tp, const ClipRule& rule,
-                           int64_t spike_window, Communicator* dp)
-    : norm_(store, tp, dp),
+GradientClip::GradientClip(const ParameterStore& store, const ParallelGroups& groups,
+                           const ClipRule& rule, int64_t spike_window)
+    : norm_(store, groups),
       rule_(rule),
       squares_({1}, DType::f64, store.device()),
       scale_({1}, DType::f32, store.device()),

@@ -25,10 +25,10 @@ struct ClipState {
 /// changes a weight until reset().
 class GradientClip {
  public:
-  /// `store` must be allocated; it, `tp` and `dp` must outlive this. With rule.spike_factor, the
-  /// median is that of `spike_window` norms. `dp` may be null if this rank owns the whole store.
-  GradientClip(const ParameterStore& store, Communicator& tp, const ClipRule& rule,
-               int64_t spike_window = 0, Communicator* dp = nullptr);
+  /// `store` must be allocated; it and `groups` must outlive this. With rule.spike_factor, the
+  /// median is that of `spike_window` norms.
+  GradientClip(const ParameterStore& store, const ParallelGroups& groups, const ClipRule& rule,
+               int64_t spike_window = 0);
 
   /// Forgets all steps and failures except for those of `before`, whose last norms it uses.
   void reset(const ClipState& before = {});
@@ -37,7 +37,7 @@ class GradientClip {
   ClipState state();
 
   /// Returns the gradient scale for Optimizer::step(), (1) fp32, for step number `step`. `sums` are
-  /// summed over the data ranks, as the gradients are. Collective like GradientNorm::sum_squares().
+  /// summed over the replicas, as the gradients are. Collective like GradientNorm::sum_squares().
   const Tensor& scale(int64_t step, const LossSums& sums);
 
   /// The record of the last step, or of the first that failed, in host memory until the next call.

@@ -33,12 +33,12 @@ Tensor part_of(const Tensor& update, Range elements) {
 }  // namespace
 
 Muon::Muon(const OptimizerSection& settings, const OptimizerGroups& groups, ParameterStore& store,
-           Communicator* tp, Communicator* dp, uint64_t seed)
+           const ParallelGroups& ranks, uint64_t seed)
     : settings_(settings),
       store_(store),
       largest_moment_part_(largest_moment_part(store)),
-      tp_(tp),
-      dp_(dp) {
+      tp_(*ranks.tp),
+      replicas_(*ranks.replicas) {
   for (const Parameter& p : store.parameters()) {
     const OptimizerGroup& group = groups.groups[static_cast<size_t>(groups.group_of[p.index])];
     if (p.frozen || !group.whole_matrices) continue;
@@ -61,7 +61,7 @@ size_t Muon::most_scratch() const {
 
 void Muon::step(int64_t step, double lr, const Tensor& grad_scale, Arena& scratch) const {
   const TrafficScope traffic(Traffic::optimizer);
-  const auto ranks = static_cast<size_t>(data_ranks()) * static_cast<size_t>(tensor_ranks());
+  const auto ranks = static_cast<size_t>(replicas_.size()) * static_cast<size_t>(tp_.size());
   for (size_t first = 0; first < weights_.size(); first += ranks) {
     const Arena::Scope scope(scratch);
     const size_t count = std::min(ranks, weights_.size() - first);
@@ -71,7 +71,7 @@ void Muon::step(int64_t step, double lr, const Tensor& grad_scale, Arena& scratc
     round.updates = scratch.allocate({static_cast<int64_t>(ranks), slot}, store_.precision());
     add_gradients(round, step, grad_scale, scratch);
     orthogonalize_own(round, scratch);
-    if (data_ranks() > 1) dp_->all_gather(updates_of_replica(round), round.updates);
+    replicas_.all_gather(updates_of_replica(round), round.updates);
     for (size_t i = 0; i < count; ++i) {
       const Weight& weight = round.weights[i];
       const OptimizerShard& own = weight.parameter->optimizer_shard;
@@ -87,14 +87,13 @@ void Muon::step(int64_t step, double lr, const Tensor& grad_scale, Arena& scratc
 
 /// The place in a round of the first weight that this rank's replica takes.
 size_t Muon::first_place() const {
-  const int data_rank = dp_ != nullptr ? dp_->rank() : 0;
-  return static_cast<size_t>(data_rank) * static_cast<size_t>(tensor_ranks());
+  return static_cast<size_t>(replicas_.rank()) * static_cast<size_t>(tp_.size());
 }
 
 // (T, slot)
 Tensor Muon::updates_of_replica(const Round& round) const {
   const auto first = static_cast<int64_t>(first_place());
-  return round.updates.slice(first, first + tensor_ranks());
+  return round.updates.slice(first, first + tp_.size());
 }
 
 void Muon::add_gradients(const Round& round, int64_t step, const Tensor& grad_scale,
@@ -102,7 +101,7 @@ void Muon::add_gradients(const Round& round, int64_t step, const Tensor& grad_sc
   const bool shares_momentum = store_.layout().sharding().sharded();
   MuonMomentum momentum{static_cast<float>(settings_.momentum), settings_.nesterov};
   if (shares_momentum) fill(round.updates, 0.0);
-  const size_t first = first_place(), end = first + static_cast<size_t>(tensor_ranks());
+  const size_t first = first_place(), end = first + static_cast<size_t>(tp_.size());
   for (size_t i = 0; i < round.weights.size(); ++i) {
     const Weight& weight = round.weights[i];
     const OptimizerShard& own = weight.parameter->optimizer_shard;
@@ -119,12 +118,12 @@ void Muon::add_gradients(const Round& round, int64_t step, const Tensor& grad_sc
                          });
   }
   // Adds zeros to the elements of one rank, which is exact.
-  if (shares_momentum) dp_->reduce_scatter(round.updates, updates_of_replica(round));
+  if (shares_momentum) replicas_.reduce_scatter(round.updates, updates_of_replica(round));
 }
 
 void Muon::orthogonalize_own(const Round& round, Arena& scratch) const {
   const Tensor updates = updates_of_replica(round);
-  const int ranks = tensor_ranks();
+  const int ranks = tp_.size();
   Tensor own = updates, others = updates;  // shards of a weight by tensor rank: (T, slot)
   if (ranks > 1) {
     own = scratch.allocate(updates.shape(), updates.dtype());
@@ -136,15 +135,15 @@ void Muon::orthogonalize_own(const Round& round, Arena& scratch) const {
       const size_t place = first_place() + static_cast<size_t>(t);
       if (place >= round.weights.size()) return;
       exchange(t, *round.weights[place].parameter, row(updates, static_cast<size_t>(t)),
-               t == tensor_rank() ? own : others);
+               t == tp_.rank() ? own : others);
     }
   };
   for_each_weight(
       [&](int /*t*/, const Parameter& weight, const Tensor& update, const Tensor& shards) {
-        if (parts_of(weight, ranks) > 1) tp_->all_gather(update, shards);
+        if (parts_of(weight, ranks) > 1) tp_.all_gather(update, shards);
       });
   for_each_weight([&](int t, const Parameter& weight, const Tensor& update, const Tensor& shards) {
-    if (t != tensor_rank()) return;
+    if (t != tp_.rank()) return;
     std::vector<Tensor> parts = {update};
     if (parts_of(weight, ranks) > 1) {
       parts.clear();
@@ -159,9 +158,9 @@ void Muon::orthogonalize_own(const Round& round, Arena& scratch) const {
   }
   for_each_weight([&](int t, const Parameter& weight, const Tensor& update, const Tensor& shards) {
     if (ranks == 1) return;
-    if (parts_of(weight, ranks) == 1) return tp_->broadcast(update, t);
-    tp_->broadcast(shards, t);
-    copy(row(shards, static_cast<size_t>(tensor_rank())), update);
+    if (parts_of(weight, ranks) == 1) return tp_.broadcast(update, t);
+    tp_.broadcast(shards, t);
+    copy(row(shards, static_cast<size_t>(tp_.rank())), update);
   });
 }
 

@@ -11,7 +11,7 @@
 #include "core/parameters/parameter.h"
 #include "launch/config/run_config.h"
 #include "launch/train/optimizer/optimizer_groups.h"
-#include "parallel/communicators/communicator.h"
+#include "parallel/process_grid.h"
 
 namespace tessera {
 
@@ -20,25 +20,26 @@ namespace tessera {
 /// 0.2 × √(larger of rows and columns), so that the root mean square of an update is about AdamW's
 /// (Liu et al., "Muon is Scalable for LLM Training", 2025).
 ///
-/// A matrix is orthogonalized as a whole, on one rank. The D × T data and tensor ranks take one
-/// weight each at a time, the largest weights first:
+/// A matrix is orthogonalized as a whole, on one rank. The D replicas of T tensor ranks take one
+/// weight per rank at a time, the largest weights first:
 ///
-///  1. Each rank adds the gradients that it owns to their momentum. If data ranks share the
-///     momentum, a reduce-scatter collects the shard of each weight on the data rank that takes it.
+///  1. Each rank adds the gradients that it owns to their momentum. If replicas share the
+///     momentum, a reduce-scatter collects the shard of each weight on the one that takes it.
 ///  2. The tensor rank that takes a weight gathers its shards.
 ///  3. All compute at once.
-///  4. A broadcast returns each update to the tensor ranks, and an all-gather to the data ranks.
+///  4. A broadcast returns each update to the tensor ranks, and an all-gather to the replicas.
 ///  5. Each rank moves the weights that it owns.
 ///
 /// Updates are exchanged in compute precision.
 class Muon {
  public:
-  /// All but `settings` must outlive this. `tp` and `dp` may be null if they have one rank.
+  /// `store` and `ranks` must outlive this.
   Muon(const OptimizerSection& settings, const OptimizerGroups& groups, ParameterStore& store,
-       Communicator* tp, Communicator* dp, uint64_t seed);
+       const ParallelGroups& ranks, uint64_t seed);
 
   /// Applies update number `step`, counted from 0, like Optimizer::step(), to masters and to the
-  /// values that this rank owns. Collective over tensor and data ranks. The first rank of each
+  /// values that this rank owns. Collective over the replicas and their tensor
+  /// ranks. The first rank of each
   /// group has the largest weights; `scratch` has the same size on all ranks.
   void step(int64_t step, double lr, const Tensor& grad_scale, Arena& scratch) const;
 
@@ -54,9 +55,6 @@ class Muon {
     Tensor updates;  // (D × T, the largest local shard) in compute precision
   };
 
-  int data_ranks() const { return dp_ != nullptr ? dp_->size() : 1; }
-  int tensor_ranks() const { return tp_ != nullptr ? tp_->size() : 1; }
-  int tensor_rank() const { return tp_ != nullptr ? tp_->rank() : 0; }
   size_t first_place() const;
   Tensor updates_of_replica(const Round& round) const;
   void add_gradients(const Round& round, int64_t step, const Tensor& grad_scale,
@@ -69,8 +67,8 @@ class Muon {
   OptimizerSection settings_;
   const ParameterStore& store_;
   int64_t largest_moment_part_;
-  Communicator* tp_;
-  Communicator* dp_;
+  Communicator& tp_;
+  Communicator& replicas_;
   std::vector<Weight> weights_;  // from the largest on
   size_t scratch_bytes_ = 0;     // for the weight that needs most
 };

@@ -10,19 +10,16 @@
 #include "parallel/communicators/traffic.h"
 
 namespace tessera {
-Optimizer::Optimizer(const OptimizerSection& settings, ParameterStore& store, Communicator* dp,
-                     uint64_t seed, Communicator* tp)
+Optimizer::Optimizer(const OptimizerSection& settings, ParameterStore& store,
+                     const ParallelGroups& groups, uint64_t seed)
     : settings_(settings),
       groups_(optimizer_groups(settings, store)),
       store_(store),
       largest_moment_part_(largest_moment_part(store)),
-      owners_(store.layout().sharding().sharded() ? dp : nullptr) {
-  const int owners = store.layout().sharding().num_shards;
-  require(owners == 1 || (dp != nullptr && dp->size() == owners),
-          "optimizer: the store has {} optimizer shards, which does not match the data ranks",
-          owners);
+      shards_(*groups.shards) {
+  groups.require_shards_of(store, "optimizer");
   add_updates(seed);
-  if (settings.name == OptimizerName::muon) muon_.emplace(settings, groups_, store, tp, dp, seed);
+  if (settings.name == OptimizerName::muon) muon_.emplace(settings, groups_, store, groups, seed);
 }
 
 void Optimizer::add_updates(uint64_t seed) {
@@ -114,7 +111,7 @@ void Optimizer::swap_average() {
 
 template <typename Work>
 void Optimizer::for_each_update(const Work& work) const {
-  if (owners_ == nullptr) {
+  if (shards_.size() == 1) {
     for (const Update& update : updates_) work(update);
     return;
   }
@@ -135,8 +132,8 @@ void Optimizer::for_each_update(const Work& work) const {
 std::unique_ptr<PendingCollective> Optimizer::gather(const FlatBucket& bucket) const {
   const Tensor flat = store_.flat_values();
   const TrafficScope traffic(Traffic::weights);
-  return owners_->all_gather_async(flat.slice(bucket.shard.begin, bucket.shard.end),
-                                   flat.slice(bucket.elements.begin, bucket.elements.end));
+  return shards_.all_gather_async(flat.slice(bucket.shard.begin, bucket.shard.end),
+                                  flat.slice(bucket.elements.begin, bucket.elements.end));
 }
 
 }  // namespace tessera

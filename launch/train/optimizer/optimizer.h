@@ -11,27 +11,27 @@
 #include "launch/config/run_config.h"
 #include "launch/train/optimizer/muon.h"
 #include "launch/train/optimizer/optimizer_groups.h"
-#include "parallel/communicators/communicator.h"
+#include "parallel/process_grid.h"
 
 namespace tessera {
 
 /// AdamW or Lion over the flat buffers of a store, or Muon for some of its parameters and AdamW for
 /// the others. Adjacent parameters of the same group are updated as one range. With stochastic
 /// rounding of values or moments, or with 8-bit moments, each parameter is its own range, because
-/// its random bits and its blocks are. If data ranks share the store, each updates the part it
-/// owns, and a bucket's values are gathered while the next bucket is updated.
+/// its random bits and its blocks are. If replicas share optimizer shards, each updates its own,
+/// and a bucket's values are gathered while the next bucket is updated.
 class Optimizer {
  public:
-  /// All but `settings` must outlive this. `dp` may be null if this rank owns the whole store, and
-  /// `tp` if there is one tensor rank. `seed` is for stochastic rounding.
-  Optimizer(const OptimizerSection& settings, ParameterStore& store, Communicator* dp = nullptr,
-            uint64_t seed = 0, Communicator* tp = nullptr);
+  /// All but `settings` must outlive this. `seed` is for stochastic rounding. Throws if the store
+  /// is sharded over ranks other than groups.shards.
+  Optimizer(const OptimizerSection& settings, ParameterStore& store, const ParallelGroups& groups,
+            uint64_t seed = 0);
 
   /// Applies update number `step` (counted from 0) after multiplying the gradients by `grad_scale`,
   /// (1) fp32 on the store's device, and moves the average of the weights, if the store keeps one,
   /// towards the new ones. Changes nothing if `grad_scale` is NaN. Muon and 8-bit moments take
-  /// memory from `scratch`, which may be null otherwise. Collective over the data ranks that share
-  /// the store, with Muon over all tensor and data ranks.
+  /// memory from `scratch`, which may be null otherwise. Collective over the ranks that share
+  /// optimizer shards, with Muon over the replicas and their tensor ranks.
   void step(int64_t step, double lr, const Tensor& grad_scale, Arena* scratch = nullptr);
 
   /// With stochastic rounding: values = masters, rounded with the bits of the last of `steps_done`
@@ -67,7 +67,7 @@ class Optimizer {
   OptimizerGroups groups_;
   const ParameterStore& store_;
   int64_t largest_moment_part_;
-  Communicator* owners_;  // null if this rank owns the whole store
+  Communicator& shards_;
   std::vector<Update> updates_;
   std::optional<Muon> muon_;
   bool swapped_ = false;  // since values were rounded

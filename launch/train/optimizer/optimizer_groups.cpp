@@ -180,10 +180,13 @@ void allocate_for_training(const RunConfig& config, const ParallelGroups& groups
   store.omit_second_moments([&](const Parameter& parameter) {
     return optimizer.name == OptimizerName::lion || updates_matrices(optimizer, parameter);
   });
+  if (sequence_shard(config, groups).split()) store.shard_rows();
   if (optimizer.ema_decay > 0.0) store.keep_average();
   store.store_moments_in(optimizer.moment_dtype);
-  store.allocate(device, config.run.precision, StoreFor::training,
-                 optimizer_sharding(config, groups));
+  require(groups.grid.shape().shards == (config.parallel.zero > 0),
+          "parallel.zero is {}, but the groups of this run were made for another stage",
+          config.parallel.zero);
+  store.allocate(device, config.run.precision, StoreFor::training, optimizer_sharding(groups));
 }
 
 }  // namespace tessera

@@ -1,27 +1,24 @@
 #include "launch/train/optimizer/weight_update.h"
 
 #include "core/trace/trace.h"
-#include "launch/train/run_layout.h"
 
 namespace tessera {
 
 WeightUpdate::WeightUpdate(const RunConfig& config, ParameterStore& store,
                            const ParallelGroups& groups)
     : groups_(groups),
-      clip_(store, *groups.tp,
+      clip_(store, groups,
             {.max_norm = config.optimizer.grad_clip,
              .max_skipped_steps = config.train.max_skipped_steps,
              .spike_factor = config.train.spike_factor},
-            config.train.spike_window, groups.dp.get()),
-      optimizer_(config.optimizer, store, groups.dp.get(), static_cast<uint64_t>(config.run.seed),
-                 groups.tp.get()) {
-  if (groups.dp->size() > 1) {
-    reducer_ =
-        std::make_unique<GradientReducer>(store, *groups.dp, config.parallel.grad_reduce_dtype);
+            config.train.spike_window),
+      optimizer_(config.optimizer, store, groups, static_cast<uint64_t>(config.run.seed)) {
+  if (groups.replicas->size() > 1) {
+    reducer_ = std::make_unique<GradientReducer>(store, *groups.replicas,
+                                                 config.parallel.grad_reduce_dtype);
   }
   if (groups.tp->size() > 1) {
-    partial_gradients_ = std::make_unique<PartialGradients>(store, *groups.tp,
-                                                            sequence_shard(config, groups).split());
+    partial_gradients_ = std::make_unique<PartialGradients>(store, *groups.tp);
     // An optimizer shard may have none of them where another rank's has some, but not where a
     // tensor rank's has: their flat layouts are equal.
     if (partial_gradients_->num_elements() == 0) partial_gradients_.reset();
@@ -32,7 +29,7 @@ void WeightUpdate::reduce(const LossSums& sums, Arena& arena) {
   const TraceRange range("gradient reduction");
   if (reducer_) reducer_->finalize();
   if (partial_gradients_) partial_gradients_->sum(arena);
-  groups_.dp->all_reduce(sums.values);
+  groups_.replicas->all_reduce(sums.values);
 }
 
 void WeightUpdate::apply(int64_t step, double lr, const LossSums& sums, Arena& arena) {

@@ -25,14 +25,14 @@ class WeightUpdate {
   /// `store` must be allocated; it and `groups` must outlive this.
   WeightUpdate(const RunConfig& config, ParameterStore& store, const ParallelGroups& groups);
 
-  /// Receives final gradients from the step's last backward pass; null with a single data rank.
+  /// Receives final gradients from the step's last backward pass; null with a single replica.
   GradientReducer* reducer() const { return reducer_.get(); }
   /// Bytes of gradients that are reduced in bf16.
   size_t gradient_copy_bytes() const { return reducer_ ? reducer_->copy_bytes() : 0; }
   GradientClip& clip() { return clip_; }
 
-  /// Finishes the sum of the gradients over the data ranks and, with sequence parallelism, over the
-  /// tensor ranks, using `arena` as scratch memory. Also sums the losses.
+  /// Finishes the sum of the gradients over the replicas and, of those that are partial over tensor
+  /// ranks, over these, using `arena` as scratch memory. Also sums the losses.
   void reduce(const LossSums& sums, Arena& arena);
 
   /// See Optimizer::round_values().

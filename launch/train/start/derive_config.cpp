@@ -139,7 +139,7 @@ class Deriver {
     } catch (const Error&) {
       return;  // an imported checkpoint has none; the start reports a damaged one
     }
-    const int64_t data_ranks = std::max<int64_t>(1, world_size_ / config().parallel.tensor);
+    const int64_t data_ranks = config().grid_shape().data_ranks(world_size_);
     const bool same_share = config().batch.global % (earlier->batch.micro * data_ranks) == 0;
     for (const NamedValue& key : config_values(*earlier)) {
       if (!wants(key.name) || earlier->automatic.contains(key.name)) continue;

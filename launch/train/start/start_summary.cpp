@@ -75,7 +75,7 @@ std::string start_summary(const RunConfig& config, const ParallelGroups& groups,
                           const std::string& devices) {
   std::string text =
       fmt::format("tessera {} ({}): {}\n", kVersion, program_variant(), config.run.dir);
-  text += fmt::format("ranks      {}", to_string(groups.grid));
+  text += fmt::format("ranks      {}", to_text(groups.grid));
   if (config.parallel.sequence && groups.tp->size() > 1) {
     text += "sequence   split over the tensor ranks outside attention and MLP\n";
   }

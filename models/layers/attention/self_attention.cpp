@@ -35,7 +35,7 @@ LinearSpec qkv_spec(const std::string& name, const ModelConfig& config) {
 Parameter* declare_norm(ParameterStore& store, const std::string& name, const ModelConfig& config) {
   if (!config.qk_norm) return nullptr;
   ParameterSpec spec{name + ".weight", {config.resolved_head_dim()}, {}, Init::ones()};
-  spec.gradient_sum = GradientSum::local_heads;
+  spec.partial_over = kReplicaAxes | AxisSet{Axis::tensor};
   return &store.declare(spec);
 }
 

@@ -109,7 +109,7 @@ std::array<int64_t, emulator::cublaslt::kSeveral> products_of_a_step(bool determ
   run_thread_ranks(1, [&](Communicator& host) {
     cuda::use_device(0);
     const auto world = make_staged_communicator(host.split(0, host.rank()));
-    const ParallelGroups groups = make_parallel_groups(*world, 1);
+    const ParallelGroups groups = make_parallel_groups(*world);
     Trainer trainer(config, groups, open_training_data(config), {DeviceType::cuda, 0});
     EXPECT_EQ(trainer.tune_products().has_value(), !deterministic);
     trainer.initialize();

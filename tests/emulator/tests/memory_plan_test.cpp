@@ -50,7 +50,7 @@ TEST_P(MemoryPlanOnGpu, CoversWhatRunTakes) {
   run_thread_ranks(1, [&](Communicator& host) {
     const RunConfig run = config();
     const OpenedDevices devices = open_devices({DeviceChoice::cuda, Backend::mpi}, host);
-    const ParallelGroups groups = make_parallel_groups(*devices.world, 1);
+    const ParallelGroups groups = make_parallel_groups(*devices.world);
     const size_t free_bytes = free_bytes_after_warm_up(run, devices, groups);
     Trainer trainer(run, groups, open_training_data(run), devices.device, free_bytes);
     trainer.initialize();

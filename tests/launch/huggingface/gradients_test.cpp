@@ -144,7 +144,7 @@ TEST_P(HuggingFaceGradients, MatchFloat64) {
                                  : train(model, config, rows_of(golden));
       if (tp.rank() == 0) loss = mine;
       Arena arena(kCpu, size_t{1} << 20);
-      PartialGradients(store, tp, false).sum(arena);
+      PartialGradients(store, tp).sum(arena);
       save_store(run, config, store, &Parameter::grad, tp);
     });
     // Scores of embeddings are cosines times similarity_scale, and so are their roundings.

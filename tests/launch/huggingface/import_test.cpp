@@ -638,7 +638,7 @@ TEST_F(HuggingFaceImport, RunInFolderStartsAtStepZero) {
   const std::string run = save_model("run", config.model);
   const ImportReport report = import_folder(export_run(run, "out"), "fresh");
   const auto world = make_self_communicator();
-  const ParallelGroups groups = make_parallel_groups(*world, 1);
+  const ParallelGroups groups = make_parallel_groups(*world);
   Trainer trainer(config, groups, open_training_data(config));
   const auto quiet = [](const std::string&) {};
   EXPECT_EQ(start_or_resume(config, trainer, *world, quiet),

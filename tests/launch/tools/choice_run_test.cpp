@@ -151,7 +151,7 @@ struct Found {
 Found answer(const EvalOptions& options, const fs::path& path, int ranks, int tensor) {
   Found found;
   run_thread_ranks(ranks, [&](Communicator& world) {
-    const ParallelGroups groups = make_parallel_groups(world, tensor);
+    const ParallelGroups groups = make_parallel_groups(world, {.tensor = tensor});
     Checkpoint checkpoint = Checkpoint::open(path);
     TextModel model(checkpoint, *groups.tp, kCpu, options.micro_batch);
     const EvalReport report = answer_questions(options, groups, path, model);
@@ -181,7 +181,7 @@ TEST_P(ChoiceRuns, SumLogProbabilitiesOfChoicesOnEveryLayout) {
   fs::path path;
   ChoiceScores trained;
   run_thread_ranks(2, [&](Communicator& world) {
-    const ParallelGroups groups = make_parallel_groups(world, 1);
+    const ParallelGroups groups = make_parallel_groups(world);
     Trainer trainer(run, groups, open_training_data(run));
     trainer.initialize();
     for (int i = 0; i < 5; ++i) trainer.step();
@@ -272,7 +272,7 @@ TEST_P(ChoiceRuns, ScoreContinuationsAndWholeTextsOnEveryLayout) {
     SCOPED_TRACE(fmt::format("{} ranks, {} tensor ranks, micro-batch {}", ranks, tensor, micro));
     options.micro_batch = micro;
     run_thread_ranks(ranks, [&, wide = tensor](Communicator& world) {
-      const ParallelGroups groups = make_parallel_groups(world, wide);
+      const ParallelGroups groups = make_parallel_groups(world, {.tensor = wide});
       Checkpoint checkpoint = Checkpoint::open(path);
       TextModel model(checkpoint, *groups.tp, kCpu, options.micro_batch);
       score_texts(options, groups, path, model);

@@ -46,7 +46,7 @@ class FilePredictions : public testing::Test {
                             const Open& open) const {
     const std::string output = folder_ / "output";
     run_thread_ranks(tensor * data, [&](Communicator& world) {
-      const ParallelGroups groups = make_parallel_groups(world, tensor);
+      const ParallelGroups groups = make_parallel_groups(world, {.tensor = tensor});
       Checkpoint opened = Checkpoint::open(checkpoint);
       TextModel model(opened, *groups.tp, kCpu, rows);
       predict_file(*open(model.config()), model, output, {world, *groups.dp}, Replace::overwrite);

@@ -121,18 +121,17 @@ class PlanRun : public testing::Test {
     SCOPED_TRACE(fmt::format("{} tensor x {} data", grid.tensor, grid.data));
     const RunPlan plan = plan_run(run, grid.ranks());
     run_thread_ranks(grid.ranks(), [&](Communicator& world) {
-      test::CountingGroups counting(world, grid.tensor);
+      test::CountingGroups counting(world, run.grid_shape());
       Trainer trainer(run, counting.groups, {std::make_shared<FullRows>(run), nullptr, nullptr});
       trainer.initialize();
       counting.reset();
       trainer.step();
       // With ZeRO, data ranks own different parts of the gradients that tensor ranks reduce for
       // sequence parallelism. The plan describes the first rank.
-      if (run.parallel.zero == 0 || counting.dp.rank() == 0) {
-        EXPECT_EQ(counting.tp.tally.sums(), plan.traffic.tensor.sums());
+      for (const auto& [group, tally] : plan.traffic.groups()) {
+        if (group == "tensor" && run.parallel.zero > 0 && counting.groups.dp->rank() > 0) continue;
+        EXPECT_EQ(counting.tally(group).sums(), tally.sums()) << group;
       }
-      EXPECT_EQ(counting.dp.tally.sums(), plan.traffic.data.sums());
-      EXPECT_EQ(counting.world.tally.sums(), plan.traffic.world.sums());
       const StepResult result = trainer.result();
       EXPECT_EQ(result.tokens, plan.counts.tokens);
       EXPECT_EQ(result.flops, plan.flops);
@@ -163,9 +162,10 @@ TEST_F(PlanRun, ExchangesMatchStepWithZero) {
     expect_traffic(run, grid);
     run.run.precision = DType::bf16;
     expect_traffic(run, grid);
-    const StepTraffic traffic = plan_run(run, grid.ranks()).traffic;
-    EXPECT_TRUE(traffic.data.sums().contains({Traffic::gradients, Collective::reduce_scatter}));
-    EXPECT_TRUE(traffic.data.sums().contains({Traffic::weights, Collective::all_gather}));
+    const GroupTraffic traffic = plan_run(run, grid.ranks()).traffic;
+    EXPECT_TRUE(
+        traffic.of("data").sums().contains({Traffic::gradients, Collective::reduce_scatter}));
+    EXPECT_TRUE(traffic.of("data").sums().contains({Traffic::weights, Collective::all_gather}));
   }
 }
 
@@ -177,9 +177,10 @@ TEST_F(PlanRun, ExchangesOfMuonMatchStepWithZero) {
     expect_traffic(run, grid);
     run.run.precision = DType::bf16;
     expect_traffic(run, grid);
-    const StepTraffic traffic = plan_run(run, grid.ranks()).traffic;
-    EXPECT_TRUE(traffic.data.sums().contains({Traffic::optimizer, Collective::reduce_scatter}));
-    EXPECT_TRUE(traffic.data.sums().contains({Traffic::optimizer, Collective::all_gather}));
+    const GroupTraffic traffic = plan_run(run, grid.ranks()).traffic;
+    EXPECT_TRUE(
+        traffic.of("data").sums().contains({Traffic::optimizer, Collective::reduce_scatter}));
+    EXPECT_TRUE(traffic.of("data").sums().contains({Traffic::optimizer, Collective::all_gather}));
   }
 }
 
@@ -210,12 +211,12 @@ TEST_F(PlanRun, ExchangesMatchStepWithRecompute) {
 // and two in the backward pass.
 TEST_F(PlanRun, ExchangesMatchMegatron) {
   const RunConfig run = config({2, 2});
-  const StepTraffic traffic = plan_run(run, 4).traffic;
+  const GroupTraffic traffic = plan_run(run, 4).traffic;
   const int64_t micro_batches = 8 / 2 / 2;
   const int64_t tokens = 2 * run.model.seq_length;
   const int64_t states = tokens * run.model.hidden_size * int64_t{sizeof(float)};
   const auto of = [&](Traffic what) {
-    return traffic.tensor.sums().at({what, Collective::all_reduce});
+    return traffic.of("tensor").sums().at({what, Collective::all_reduce});
   };
   const int64_t calls = micro_batches * 2 * run.model.num_layers;
   EXPECT_EQ(of(Traffic::forward), (TrafficTally::Sum{calls, calls * states}));
@@ -224,8 +225,7 @@ TEST_F(PlanRun, ExchangesMatchMegatron) {
   // The maximum; the sum and the target's logit; the gradient of the states.
   EXPECT_EQ(of(Traffic::loss),
             (TrafficTally::Sum{3 * micro_batches, micro_batches * (3 * 4 * tokens + states)}));
-  EXPECT_EQ(of(Traffic::norm), (TrafficTally::Sum{1, 8}));
-  EXPECT_FALSE(traffic.tensor.sums().contains({Traffic::recompute, Collective::all_reduce}));
+  EXPECT_FALSE(traffic.of("tensor").sums().contains({Traffic::recompute, Collective::all_reduce}));
 }
 
 /// Configurations that cover most combinations of the options that affect memory.
@@ -291,12 +291,12 @@ TEST_F(PlanRun, ReducingGradientsInBf16SendsHalf) {
       const RunPlan whole = plan_run(run, grid.ranks());
       run.parallel.grad_reduce_dtype = DType::bf16;
       const RunPlan half = plan_run(run, grid.ranks());
-      const double sent = whole.traffic.data.bytes_sent(Traffic::gradients);
+      const double sent = whole.traffic.of("data").bytes_sent(Traffic::gradients);
       EXPECT_GT(sent, 0.0);
-      EXPECT_EQ(2.0 * half.traffic.data.bytes_sent(Traffic::gradients), sent);
-      EXPECT_EQ(half.traffic.data.calls(), whole.traffic.data.calls());
-      EXPECT_EQ(half.traffic.data.bytes_sent(Traffic::weights),
-                whole.traffic.data.bytes_sent(Traffic::weights));
+      EXPECT_EQ(2.0 * half.traffic.of("data").bytes_sent(Traffic::gradients), sent);
+      EXPECT_EQ(half.traffic.of("data").calls(), whole.traffic.of("data").calls());
+      EXPECT_EQ(half.traffic.of("data").bytes_sent(Traffic::weights),
+                whole.traffic.of("data").bytes_sent(Traffic::weights));
       EXPECT_GT(half.memory.total(), whole.memory.total());
     }
   }
@@ -306,7 +306,7 @@ TEST_F(PlanRun, ReducingGradientsInBf16SendsHalf) {
 void expect_plan_matches_run(const RunConfig& run, Grid grid) {
   const MemoryPlan planned = plan_run(run, grid.ranks()).memory;
   run_thread_ranks(grid.ranks(), [&](Communicator& world) {
-    const ParallelGroups groups = make_parallel_groups(world, grid.tensor);
+    const ParallelGroups groups = make_parallel_groups(world, run.grid_shape());
     const auto rows = std::make_shared<LargestRows>(run);
     Trainer trainer(run, groups, {rows, rows, nullptr});
     trainer.initialize();
@@ -574,7 +574,7 @@ TEST_F(PlanRun, MemorySufficesForRunOnText) {
     const RunConfig run = config({1, 2}, kind);
     const MemoryPlan planned = plan_run(run, 2).memory;
     run_thread_ranks(2, [&](Communicator& world) {
-      const ParallelGroups groups = make_parallel_groups(world, 1);
+      const ParallelGroups groups = make_parallel_groups(world);
       Trainer trainer(run, groups, open_training_data(run));
       trainer.initialize();
       for (int step = 0; step < 5; ++step) trainer.step();
@@ -615,7 +615,7 @@ TEST_F(PlanRun, MemoryMatchesTrainerAllocation) {
     const Grid grid = kGrids[i / 6 % std::size(kGrids)];
     SCOPED_TRACE(fmt::format("{} data ranks, {}", grid.data, describe(run)));
     const auto data = std::make_shared<FullRows>(run);
-    const MetaGroups meta(grid.ranks(), grid.tensor, grid.ranks() - 1);
+    const MetaGroups meta(grid.ranks(), run.grid_shape(), grid.ranks() - 1);
     const auto allocated = [&] {
       const int64_t before = mapped_bytes();
       const Trainer trainer(run, meta.groups(), {data, nullptr, nullptr});

@@ -172,7 +172,7 @@ TEST(StepTime, HidesGradientsExceptOnCpus) {
   run.run.device = DeviceChoice::cpu;
   gpu.overlaps = machine(run, 4).overlaps;
   EXPECT_FALSE(gpu.overlaps);
-  const double all = plan.traffic.data.bytes_sent() + plan.traffic.world.bytes_sent();
+  const double all = plan.traffic.of("data").bytes_sent() + plan.traffic.of("world").bytes_sent();
   EXPECT_NEAR(roofline(plan, gpu).parts().data, all / gpu.data_bandwidth, 1e-9);
   EXPECT_LT(hidden, 0.5 * all / gpu.data_bandwidth);
 }
@@ -185,11 +185,12 @@ TEST(StepTime, EachExchangeAddsLatency) {
   RooflineGpu none = machine(run, 8), with = none;
   none.latency = 0.0;
   with.latency = 1e-3;
-  const StepTraffic& traffic = plan.traffic;
+  const GroupTraffic& traffic = plan.traffic;
   EXPECT_NEAR(roofline(plan, with).parts().tensor - roofline(plan, none).parts().tensor,
-              1e-3 * static_cast<double>(traffic.tensor.calls()), 1e-9);
+              1e-3 * static_cast<double>(traffic.of("tensor").calls()), 1e-9);
   EXPECT_NEAR(roofline(plan, with).parts().data - roofline(plan, none).parts().data,
-              1e-3 * static_cast<double>(traffic.data.calls() + traffic.world.calls()), 1e-9);
+              1e-3 * static_cast<double>(traffic.of("data").calls() + traffic.of("world").calls()),
+              1e-9);
 }
 
 TEST(StepTime, DependsOnTheLayout) {

@@ -174,7 +174,7 @@ TEST_F(RooflineOfRun, ExchangesMatchPlan) {
       run.parallel.sequence = shards && tensor > 1;
       run.parallel.zero = shards && tensor < 4 ? 1 : 0;
       const Roofline bound = roofline(run, 4, unit_gpu());
-      const StepTraffic traffic = plan_run(run, 4).traffic;
+      const GroupTraffic traffic = plan_run(run, 4).traffic;
       double sent = 0.0;
       int64_t calls = 0;
       for (const RooflineExchange& exchange : bound.exchanges) {
@@ -183,9 +183,10 @@ TEST_F(RooflineOfRun, ExchangesMatchPlan) {
         EXPECT_DOUBLE_EQ(exchange.seconds, exchange.bytes_sent);
         EXPECT_LE(exchange.waited, exchange.seconds * (1.0 + 1e-9));
       }
-      EXPECT_DOUBLE_EQ(sent, traffic.tensor.bytes_sent() + traffic.data.bytes_sent() +
-                                 traffic.world.bytes_sent());
-      EXPECT_EQ(calls, traffic.tensor.calls() + traffic.data.calls() + traffic.world.calls());
+      EXPECT_DOUBLE_EQ(sent, traffic.bytes_sent());
+      int64_t planned = 0;
+      for (const auto& [group, tally] : traffic.groups()) planned += tally.calls();
+      EXPECT_EQ(calls, planned);
     }
   }
 }
@@ -263,7 +264,7 @@ TEST(RooflineOfLog, CollectivesRunBesideOpsUntilTheWait) {
   log.wait(first);   // 2 s
   log.wait(second);  // 2 s
   log.wait(other);
-  Roofline bound{{}, ProcessGrid(4, 2), unit_gpu(), {}, {}, {}};
+  Roofline bound{{}, ProcessGrid(4, {.tensor = 2}), unit_gpu(), {}, {}, {}};
   add_work(log, bound);
   EXPECT_EQ(bound.compute_seconds, 6.0);
   EXPECT_EQ(bound.waited_seconds, 4.0);
@@ -284,7 +285,7 @@ TEST(RooflineOfLog, RepeatsTakeTheirTime) {
   log.repeat_since(first, 10);
   log_op(log, 5.0);
   log.wait(long_one);
-  Roofline bound{{}, ProcessGrid(4, 2), unit_gpu(), {}, {}, {}};
+  Roofline bound{{}, ProcessGrid(4, {.tensor = 2}), unit_gpu(), {}, {}, {}};
   add_work(log, bound);
   EXPECT_EQ(bound.compute_seconds, 25.0);
   EXPECT_EQ(bound.exchanges[1].waited, 10.0);

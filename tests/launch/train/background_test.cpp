@@ -65,7 +65,7 @@ class BackgroundTraining : public testing::Test {
   void train(RunConfig run, Layout layout, const TrainingData& data, Use&& use) const {
     run.parallel.tensor = layout.tensor;
     test::run_device_ranks(layout.ranks(), [&](Communicator& world) {
-      const ParallelGroups groups = make_parallel_groups(world, layout.tensor);
+      const ParallelGroups groups = make_parallel_groups(world, run.grid_shape());
       Trainer trainer(run, groups, data, test::test_device());
       trainer.initialize();
       use(trainer, groups);

@@ -62,7 +62,7 @@ TEST_P(DatasetLossesOfRun, AreThoseOfEachDatasetAloneOnEveryLayout) {
 
   std::vector<Evaluation> alone(2);
   run_thread_ranks(1, [&](Communicator& world) {
-    const ParallelGroups groups = make_parallel_groups(world, 1);
+    const ParallelGroups groups = make_parallel_groups(world);
     TrainingData data = open_training_data(run);
     ASSERT_EQ(data.eval_datasets.size(), 2u);
     const auto blend = data.eval;
@@ -83,7 +83,7 @@ TEST_P(DatasetLossesOfRun, AreThoseOfEachDatasetAloneOnEveryLayout) {
     sharded.parallel.sequence = layout.tensor > 1;
     Evaluation found;
     run_thread_ranks(layout.ranks(), [&](Communicator& world) {
-      const ParallelGroups groups = make_parallel_groups(world, layout.tensor);
+      const ParallelGroups groups = make_parallel_groups(world, sharded.grid_shape());
       Trainer trainer(sharded, groups, open_training_data(sharded));
       trainer.initialize();
       const Evaluation own = trainer.evaluate();

@@ -18,6 +18,7 @@
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "parallel/process_grid.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/runs/device_ranks.h"
 #include "tests/support/runs/small_runs.h"
 #include "tests/support/runs/training_world.h"
 #include "tests/support/tensors.h"
@@ -67,7 +68,7 @@ class TrainingState {
 class AveragedStore {
  public:
   AveragedStore(const OptimizerSection& settings, DType precision,
-                const OptimizerSharding& sharding = {}, Communicator* dp = nullptr)
+                const ParallelGroups& groups = test::one_rank())
       : arena_(kCpu, size_t{1} << 20) {
     ParameterSpec matrix{"matrix", {7, 33}, {}, Init::normal(1.0f), /*decay=*/true};
     matrix.matrices = WeightMatrices{};
@@ -80,9 +81,10 @@ class AveragedStore {
       return settings.name == OptimizerName::lion || updates_matrices(settings, p);
     });
     store.keep_average();
-    store.allocate(kCpu, precision, StoreFor::training, sharding);
+    store.allocate(kCpu, precision, StoreFor::training,
+                   {groups.shards->size(), groups.shards->rank(), /*bucket_elements=*/300});
     store.initialize(1);
-    optimizer.emplace(settings, store, dp, /*seed=*/5);
+    optimizer.emplace(settings, store, groups, /*seed=*/5);
   }
 
   void step(double scale = 1.0) {
@@ -169,8 +171,9 @@ TEST_P(EmaOfOptimizer, IsExchangedAndShardedBitForBit) {
       whole.optimizer->round_values(whole.steps_done);
       before.expect_same(whole.store);
 
-      run_thread_ranks(3, [&](Communicator& dp) {
-        AveragedStore run(how, precision, {dp.size(), dp.rank(), /*bucket_elements=*/300}, &dp);
+      run_thread_ranks(3, [&](Communicator& world) {
+        const ParallelGroups groups = make_parallel_groups(world, {.shards = true});
+        AveragedStore run(how, precision, groups);
         for (int step = 0; step < 3; ++step) run.step();
         const TrainingState own(run.store);
         const auto expect_values = [&](const TrainingState& of) {
@@ -217,8 +220,9 @@ class EmaOfRun : public testing::Test {
   template <typename Use>
   static void on_ranks(RunConfig& run, Layout layout, const Use& use) {
     run.parallel.tensor = layout.tensor;
-    run_thread_ranks(layout.ranks(),
-                     [&](Communicator& world) { use(make_parallel_groups(world, layout.tensor)); });
+    run_thread_ranks(layout.ranks(), [&](Communicator& world) {
+      use(make_parallel_groups(world, run.grid_shape()));
+    });
   }
 
   test::TestFolder folder_;

@@ -47,7 +47,7 @@ class FineTune : public testing::Test {
   void start(RunConfig run, int tensor, Use&& use) const {
     run.parallel.tensor = tensor;
     run_thread_ranks(tensor, [&](Communicator& world) {
-      const ParallelGroups groups = make_parallel_groups(world, tensor);
+      const ParallelGroups groups = make_parallel_groups(world, run.grid_shape());
       Trainer trainer(run, groups, open_training_data(run));
       use(trainer, start_or_resume(run, trainer, world, [](const std::string&) {}));
     });
@@ -216,7 +216,7 @@ TEST_F(FineTune, AdaptersLeaveBaseAsItIs) {
 
 /// Whether a step has work in the range `name`, as in "blocks.0 backward".
 bool has_work_in(const RunConfig& run, const std::string& name) {
-  MetaGroups groups(1, 1);
+  MetaGroups groups(1, {});
   WorkLog work;
   dry_run_step(run, groups, &work);
   return std::ranges::any_of(work.events(), [&](const WorkLog::Event& event) {
@@ -440,7 +440,7 @@ TEST_F(FineTune, RejectsResumeWithDifferentLabels) {
 TEST_F(FineTune, RejectsMissingAndExtraLayers) {
   const fs::path path = train_and_save(config(SmallKind::bert_pairs, "pretrained"));
   run_thread_ranks(1, [&](Communicator& world) {
-    const ParallelGroups groups = make_parallel_groups(world, 1);
+    const ParallelGroups groups = make_parallel_groups(world);
     RunConfig more = config(SmallKind::classifier, "run");
     more.model.num_layers = 3;
     RunConfig fewer = config(SmallKind::classifier, "run");

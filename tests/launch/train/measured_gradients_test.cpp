@@ -36,7 +36,7 @@ class MeasuredGradients : public testing::TestWithParam<SmallKind> {
     alone.optimizer.lr = alone.optimizer.min_lr = 0.0;
     std::vector<double> found;
     run_thread_ranks(1, [&](Communicator& world) {
-      const ParallelGroups groups = make_parallel_groups(world, 1);
+      const ParallelGroups groups = make_parallel_groups(world);
       Trainer trainer(alone, groups, open_training_data(alone));
       trainer.initialize();
       for (int64_t place = 0; place < places; place += count) {
@@ -79,7 +79,7 @@ TEST_P(MeasuredGradients, HaveTheNoiseScaleOfTheirNormsOnEveryLayout) {
     RunConfig plain = measured;
     measured.log.noise_scale_interval = 2;
     run_thread_ranks(each.layout.ranks(), [&](Communicator& world) {
-      const ParallelGroups groups = make_parallel_groups(world, each.layout.tensor);
+      const ParallelGroups groups = make_parallel_groups(world, measured.grid_shape());
       const TrainingData data = open_training_data(measured);
       RunConfig at_once = measured;
       at_once.log.noise_scale_interval = 1;
@@ -119,7 +119,7 @@ TEST_P(MeasuredGradients, HaveHistogramsOfEachElementOnEveryLayout) {
     run.parallel.zero = layout.data > 1 ? 1 : 0;
     run.optimizer.lr = run.optimizer.min_lr = 0.0;
     run_thread_ranks(layout.ranks(), [&](Communicator& world) {
-      const ParallelGroups groups = make_parallel_groups(world, layout.tensor);
+      const ParallelGroups groups = make_parallel_groups(world, run.grid_shape());
       Trainer trainer(run, groups, open_training_data(run));
       trainer.initialize();
       trainer.step();

@@ -20,7 +20,7 @@ RunConfig small_config() {
 std::string why_not(const RunConfig& config, int tensor, int data, Device device = kGpu) {
   std::string why;
   run_thread_ranks(tensor * data, [&](Communicator& world) {
-    const ParallelGroups groups = make_parallel_groups(world, tensor);
+    const ParallelGroups groups = make_parallel_groups(world, {.tensor = tensor});
     const auto found = cuda_graph_unsupported_reason(config, device, groups);
     if (world.rank() == 0) why = found.value_or("");
   });

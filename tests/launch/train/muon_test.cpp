@@ -13,6 +13,7 @@
 #include "parallel/process_grid.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/reference.h"
+#include "tests/support/runs/device_ranks.h"
 #include "tests/support/runs/shards.h"
 #include "tests/support/tensors.h"
 
@@ -66,14 +67,15 @@ void fill_gradients(ParameterStore& store, int64_t step) {
   }
 }
 
-void train(ParameterStore& store, Communicator& tp, Communicator& dp,
-           const OptimizerSharding& sharding, DType precision, const OptimizerSection& settings) {
-  declare_weights(store, tp.size(), tp.rank());
+void train(ParameterStore& store, const ParallelGroups& groups, DType precision,
+           const OptimizerSection& settings) {
+  declare_weights(store, groups.tp->size(), groups.tp->rank());
   store.omit_second_moments([](const Parameter& p) { return p.matrices.has_value(); });
   store.store_moments_in(settings.moment_dtype);
-  store.allocate(kCpu, precision, StoreFor::training, sharding);
+  store.allocate(kCpu, precision, StoreFor::training,
+                 {groups.shards->size(), groups.shards->rank(), /*bucket_elements=*/200});
   store.initialize(1);
-  Optimizer optimizer(settings, store, &dp, /*seed=*/5, &tp);
+  Optimizer optimizer(settings, store, groups, /*seed=*/5);
   Arena arena(kCpu, size_t{1} << 20);
   const OwnedTensor one({1}, DType::f32);
   fill(one.tensor, 1.0);
@@ -97,15 +99,12 @@ TEST_P(MuonOnLayouts, MatchesOneRankBitForBit) {
     OptimizerSection settings = muon_settings();
     settings.stochastic_rounding = precision == DType::bf16;
     settings.moment_dtype = precision;
-    const auto self = make_self_communicator();
     ParameterStore whole;
-    train(whole, *self, *self, {}, precision, settings);
+    train(whole, test::one_rank(), precision, settings);
     run_thread_ranks(tensor * data, [&](Communicator& world) {
-      const ParallelGroups groups = make_parallel_groups(world, tensor);
-      OptimizerSharding sharding;
-      if (zero) sharding = {data, groups.dp->rank(), /*bucket_elements=*/200};
+      const ParallelGroups groups = make_parallel_groups(world, {.tensor = tensor, .shards = zero});
       ParameterStore store;
-      train(store, *groups.tp, *groups.dp, sharding, precision, settings);
+      train(store, groups, precision, settings);
       for (size_t i = 0; i < store.parameters().size(); ++i) {
         const Parameter &mine = store.parameters()[i], &all = whole.parameters()[i];
         const auto shard = [&](const Tensor& t) {
@@ -158,7 +157,6 @@ Doubles rows_of_matrix(const Doubles& x, const std::vector<size_t>& rows) {
 
 // One step, from momentum zero: 1 + momentum times the gradient's direction.
 TEST(Muon, OrthogonalizesQueriesKeysAndValuesAlone) {
-  const auto self = make_self_communicator();
   ParameterStore store;
   declare_weights(store, 1, 0);
   store.allocate(kCpu, DType::f32, StoreFor::training);
@@ -166,7 +164,7 @@ TEST(Muon, OrthogonalizesQueriesKeysAndValuesAlone) {
   OptimizerSection settings = muon_settings();
   settings.weight_decay = 0.5;
   settings.lr_scales = {{"qkv", 0.5}};
-  Optimizer optimizer(settings, store);
+  Optimizer optimizer(settings, store, test::one_rank());
   const Parameter& qkv = store.parameters()[1];
   ASSERT_EQ(qkv.name, "qkv");
   fill_gradients(store, 0);
@@ -195,7 +193,7 @@ TEST(Muon, NeedsScratchMemoryAndRightUnits) {
   ParameterStore store;
   declare_weights(store, 1, 0);
   store.allocate(kCpu, DType::f32, StoreFor::training);
-  Optimizer optimizer(muon_settings(), store);
+  Optimizer optimizer(muon_settings(), store, test::one_rank());
   const OwnedTensor one({1}, DType::f32);
   test::expect_error([&] { optimizer.step(0, 0.1, one.tensor); }, {"Muon needs scratch memory"});
   ParameterStore wrong;

@@ -38,7 +38,7 @@ class Learner {
       : config_(config), model_(config.model, store_, *self_), batch_(config.model, kRows, 3) {
     allocate_for_training(config_, groups_, test::test_device(), store_);
     store_.initialize(5);
-    optimizer_.emplace(config_.optimizer, store_);
+    optimizer_.emplace(config_.optimizer, store_, groups_);
   }
 
   void train(int64_t steps) {
@@ -82,7 +82,7 @@ class Learner {
  private:
   RunConfig config_;
   std::unique_ptr<Communicator> self_ = make_self_communicator();
-  ParallelGroups groups_ = make_parallel_groups(*self_, 1);
+  ParallelGroups groups_ = make_parallel_groups(*self_);
   Arena arena_{test::test_device(), size_t{64} << 20};
   ParameterStore store_;
   Model model_;

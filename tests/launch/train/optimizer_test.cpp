@@ -16,6 +16,7 @@
 #include "models/model.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/runs/device_ranks.h"
 #include "tests/support/runs/shards.h"
 #include "tests/support/runs/small_runs.h"
 #include "tests/support/tensors.h"
@@ -38,7 +39,7 @@ TEST(OptimizerTest, DecaysOnlyMatrices) {
   store.initialize(1);
   OptimizerSection settings;
   settings.weight_decay = 0.5;
-  Optimizer optimizer(settings, store);
+  Optimizer optimizer(settings, store, test::one_rank());
   const OwnedTensor grad_scale = one();
   EXPECT_EQ(optimizer.num_ranges(), 2U) << "neighbors with the same decay form one range";
   optimizer.step(0, /*lr=*/0.1,
@@ -69,7 +70,7 @@ TEST(OptimizerTest, GroupsHaveLearningRatesOfTheirOwn) {
   settings.weight_decay = 1.0;
   settings.layer_lr_decay = 0.5;
   settings.lr_scales = {{"*.down", 3.0}, {"*s.[01].mlp.down", 10.0}};
-  Optimizer optimizer(settings, store);
+  Optimizer optimizer(settings, store, test::one_rank());
   const OwnedTensor grad_scale = one();
   optimizer.step(0, /*lr=*/0.01, grad_scale.tensor);
   for (const auto& parameter : store.parameters()) {
@@ -84,7 +85,7 @@ TEST(OptimizerTest, Bf16MastersKeepSmallUpdates) {
   store.declare({"weight", {64}, {}, Init::ones()});
   store.allocate(kCpu, DType::bf16, StoreFor::training);
   store.initialize(1);
-  Optimizer optimizer({}, store);
+  Optimizer optimizer({}, store, test::one_rank());
   const OwnedTensor grad_scale = one();
   const Parameter& weight = store.parameters()[0];
   for (int64_t step = 0; step < 100; ++step) {
@@ -105,7 +106,7 @@ struct RoundedValues {
     store.initialize(1);
     OptimizerSection settings;
     settings.stochastic_rounding = true;
-    optimizer.emplace(settings, store, nullptr, /*seed=*/5);
+    optimizer.emplace(settings, store, test::one_rank(), /*seed=*/5);
   }
   std::vector<float> values(size_t i) const {
     const Parameter& parameter = store.parameters()[i];
@@ -179,8 +180,8 @@ TEST(OptimizerTest, EightBitMomentsAreDecodedForAStepAndEncodedAgain) {
     store->allocate(kCpu, DType::bf16, StoreFor::training);
     store->initialize(1);
   }
-  Optimizer of_coded(settings, coded, nullptr, /*seed=*/5),
-      of_plain(settings, plain, nullptr, /*seed=*/5);
+  Optimizer of_coded(settings, coded, test::one_rank(), /*seed=*/5),
+      of_plain(settings, plain, test::one_rank(), /*seed=*/5);
   Arena scratch(kCpu, 2 * kMomentPart * sizeof(float));
   test::expect_error([&] { of_coded.step(0, 0.1, grad_scale.tensor); }, {"8-bit", "scratch"});
   for (int64_t step = 0; step < 3; ++step) {
@@ -238,17 +239,18 @@ TEST_P(ShardedOptimizer, MatchesUnshardedBitForBit) {
   declare_four(whole);
   whole.allocate(kCpu, precision, StoreFor::training);
   whole.initialize(1);
-  Optimizer alone({}, whole);
+  Optimizer alone({}, whole, test::one_rank());
   for (int64_t step = 0; step < kSteps; ++step) {
     fill_gradients(whole, step);
     alone.step(step, 0.1, one().tensor);
   }
-  run_thread_ranks(owners, [&](Communicator& dp) {
+  run_thread_ranks(owners, [&](Communicator& world) {
+    const ParallelGroups groups = make_parallel_groups(world, {.shards = true});
     ParameterStore store;
     declare_four(store);
-    store.allocate(kCpu, precision, StoreFor::training, {dp.size(), dp.rank(), bucket});
+    store.allocate(kCpu, precision, StoreFor::training, {world.size(), world.rank(), bucket});
     store.initialize(1);
-    Optimizer optimizer({}, store, &dp);
+    Optimizer optimizer({}, store, groups);
     for (int64_t step = 0; step < kSteps; ++step) {
       fill_gradients(store, step);
       optimizer.step(step, 0.1, one().tensor);
@@ -280,15 +282,16 @@ TEST(OptimizerTest, OwnersRoundToSameBits) {
   declare_four(whole);
   whole.allocate(kCpu, DType::bf16, StoreFor::training);
   whole.initialize(1);
-  Optimizer alone(settings, whole, nullptr, /*seed=*/5);
+  Optimizer alone(settings, whole, test::one_rank(), /*seed=*/5);
   fill_gradients(whole, 0);
   alone.step(0, 0.1, one().tensor);
-  run_thread_ranks(3, [&](Communicator& dp) {
+  run_thread_ranks(3, [&](Communicator& world) {
+    const ParallelGroups groups = make_parallel_groups(world, {.shards = true});
     ParameterStore store;
     declare_four(store);
-    store.allocate(kCpu, DType::bf16, StoreFor::training, {dp.size(), dp.rank(), 300});
+    store.allocate(kCpu, DType::bf16, StoreFor::training, {world.size(), world.rank(), 300});
     store.initialize(1);
-    Optimizer optimizer(settings, store, &dp, /*seed=*/5);
+    Optimizer optimizer(settings, store, groups, /*seed=*/5);
     fill_gradients(store, 0);
     optimizer.step(0, 0.1, one().tensor);
     const auto expect_same = [&] {
@@ -303,13 +306,11 @@ TEST(OptimizerTest, OwnersRoundToSameBits) {
   });
 }
 
-TEST(OptimizerTest, OwnersMustBeDataRanks) {
-  const auto self = make_self_communicator();
+TEST(OptimizerTest, ShardsMustBeThoseOfTheGroups) {
   ParameterStore store;
   declare_four(store);
   store.allocate(kCpu, DType::f32, StoreFor::training, {2, 0});
-  EXPECT_THROW(Optimizer({}, store), Error);
-  EXPECT_THROW(Optimizer({}, store, self.get()), Error);
+  EXPECT_THROW(Optimizer({}, store, test::one_rank()), Error);
 }
 
 TEST(ModelState, NamesNonFiniteWeight) {
@@ -329,7 +330,7 @@ TEST(MemoryPlanTest, CountsParametersOfGpt2) {
   config.model = test::gpt2_model();
   config.run.precision = DType::bf16;
   config.batch = {1, 1};
-  const MemoryPlan plan = plan_memory(config, make_parallel_groups(*self, 1));
+  const MemoryPlan plan = plan_memory(config, make_parallel_groups(*self));
   EXPECT_EQ(plan.global_parameters, 124'439'808);  // as Hugging Face counts GPT-2
   EXPECT_EQ(plan.local_parameters, plan.global_parameters);
   EXPECT_GT(plan.arena_bytes, 0U);

@@ -47,7 +47,7 @@ class ReplicaChecks : public testing::Test {
     config.parallel.tensor = tensor;
     config.train.check_replicas_interval = 2;
     run_thread_ranks(data * tensor, [&](Communicator& world) {
-      const ParallelGroups groups = make_parallel_groups(world, tensor);
+      const ParallelGroups groups = make_parallel_groups(world, config.grid_shape());
       Trainer trainer(config, groups, open_training_data(config));
       trainer.initialize();
       trainer.step();
@@ -64,7 +64,7 @@ class ReplicaChecks : public testing::Test {
     config.train.check_replicas_interval = 100;
     const auto tensor = static_cast<int>(config.parallel.tensor);
     run_thread_ranks(data * tensor, [&](Communicator& world) {
-      const ParallelGroups groups = make_parallel_groups(world, tensor);
+      const ParallelGroups groups = make_parallel_groups(world, config.grid_shape());
       Trainer trainer(config, groups, open_training_data(config));
       trainer.initialize();
       trainer.step();
@@ -172,7 +172,7 @@ TEST_F(ReplicaChecks, FindWhatChangesWhenASaveBegins) {
     RunConfig config = test::small_run(folder_, "run");
     config.train.check_replicas_interval = 1;
     const auto save = [&](Communicator& world) {
-      const ParallelGroups groups = make_parallel_groups(world, 1);
+      const ParallelGroups groups = make_parallel_groups(world, config.grid_shape());
       Trainer trainer(config, groups, open_training_data(config));
       trainer.initialize();
       trainer.step();

@@ -44,7 +44,7 @@ class Samples : public testing::Test {
     plain.eval = {};
     std::vector<std::vector<std::string>> of_ranks(static_cast<size_t>(layout.ranks()));
     run_thread_ranks(layout.ranks(), [&](Communicator& world) {
-      const ParallelGroups groups = make_parallel_groups(world, layout.tensor);
+      const ParallelGroups groups = make_parallel_groups(world, run.grid_shape());
       const TrainingData data = open_training_data(run);
       Trainer without(plain, groups, data), with(run, groups, data);
       without.initialize();
@@ -103,7 +103,7 @@ TEST_F(Samples, ReplyToMessages) {
     run_thread_ranks(1, [&](Communicator& world) {
       TrainingData data = open_training_data(run);
       data.chat = chat;
-      const ParallelGroups groups = make_parallel_groups(world, 1);
+      const ParallelGroups groups = make_parallel_groups(world);
       Trainer trainer(run, groups, data);
       trainer.initialize();
       found = trainer.write_samples();

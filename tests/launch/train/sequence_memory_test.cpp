@@ -31,7 +31,7 @@ int64_t activations(const ModelConfig& config, int ranks, bool sequence,
   run.parallel.tensor = ranks;
   run.parallel.sequence = sequence;
   run.train.recompute = recompute;
-  const MetaGroups meta(ranks, ranks, 0);
+  const MetaGroups meta(ranks, {.tensor = ranks}, 0);
   return static_cast<int64_t>(plan_memory(run, meta.groups()).arena_bytes);
 }
 

@@ -67,7 +67,7 @@ class TrainerSteps : public testing::Test {
   void train(RunConfig run, Layout layout, Use&& use) const {
     run.parallel.tensor = layout.tensor;
     run_thread_ranks(layout.ranks(), [&](Communicator& world) {
-      const ParallelGroups groups = make_parallel_groups(world, layout.tensor);
+      const ParallelGroups groups = make_parallel_groups(world, run.grid_shape());
       Trainer trainer(run, groups, open_training_data(run));
       trainer.initialize();
       use(trainer);
@@ -167,8 +167,8 @@ TEST_F(TrainerSteps, SkipsAsManyNonFiniteStepsAsAllowed) {
     });
     // The resumed run counts on.
     run_thread_ranks(layout.ranks(), [&](Communicator& world) {
-      const ParallelGroups groups = make_parallel_groups(world, layout.tensor);
       run.parallel.tensor = layout.tensor;
+      const ParallelGroups groups = make_parallel_groups(world, run.grid_shape());
       Trainer trainer(run, groups, open_training_data(run));
       Checkpoint checkpoint = Checkpoint::open(saved);
       trainer.restore(checkpoint);
@@ -196,7 +196,7 @@ TEST_F(TrainerSteps, LateResultCoversAllSteps) {
     SCOPED_TRACE(to_string(layout));
     run.parallel.tensor = layout.tensor;
     run_thread_ranks(layout.ranks(), [&](Communicator& world) {
-      const ParallelGroups groups = make_parallel_groups(world, layout.tensor);
+      const ParallelGroups groups = make_parallel_groups(world, run.grid_shape());
       Trainer asked(run, groups, open_training_data(run)),
           unasked(run, groups, open_training_data(run));
       asked.initialize();

@@ -47,16 +47,27 @@ void CountingCommunicator::do_barrier() {
   inner_.barrier();
 }
 
-CountingGroups::CountingGroups(Communicator& all, int tensor)
-    : world(all),
-      inner(make_parallel_groups(all, tensor)),
-      groups{inner.grid, world, std::make_unique<CountingCommunicator>(*inner.tp),
-             std::make_unique<CountingCommunicator>(*inner.dp)},
-      tp(static_cast<CountingCommunicator&>(*groups.tp)),
-      dp(static_cast<CountingCommunicator&>(*groups.dp)) {}
+CountingGroups::CountingGroups(Communicator& all, const GridShape& shape)
+    : world_(all), groups(make_counting(ProcessGrid(all.size(), shape), all)) {}
+
+ParallelGroups CountingGroups::make_counting(const ProcessGrid& grid, Communicator& all) {
+  return make_groups(grid, world_, [&](AxisSet axes, std::string_view /*name*/) {
+    inner_.push_back(all.split(grid.group_of(all.rank(), axes).front(), all.rank()));
+    return std::make_shared<CountingCommunicator>(*inner_.back());
+  });
+}
+
+const TrafficTally& CountingGroups::tally(std::string_view group) const {
+  for (Communicator* each : groups.all()) {
+    if (each->label().name == group) return static_cast<CountingCommunicator*>(each)->tally;
+  }
+  fail("no group is called {}", group);
+}
 
 void CountingGroups::reset() {
-  for (CountingCommunicator* group : {&world, &tp, &dp}) group->tally = TrafficTally(group->size());
+  for (Communicator* each : groups.all()) {
+    static_cast<CountingCommunicator*>(each)->tally = TrafficTally(each->size());
+  }
 }
 
 }  // namespace tessera::test

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
+#include <vector>
 
 #include "parallel/communicators/communicator.h"
 #include "parallel/communicators/traffic.h"
@@ -35,16 +37,21 @@ class CountingCommunicator final : public Communicator {
 class CountingGroups {
  public:
   /// Collective.
-  CountingGroups(Communicator& world, int tensor);
+  CountingGroups(Communicator& world, const GridShape& shape);
 
-  /// Resets the tally.
+  /// The tally of the group with this label.
+  const TrafficTally& tally(std::string_view group) const;
+  /// Resets the tallies.
   void reset();
 
-  CountingCommunicator world;
-  ParallelGroups inner;
+ private:
+  ParallelGroups make_counting(const ProcessGrid& grid, Communicator& all);
+
+  CountingCommunicator world_;
+  std::vector<std::unique_ptr<Communicator>> inner_;
+
+ public:
   ParallelGroups groups;
-  CountingCommunicator& tp;
-  CountingCommunicator& dp;
 };
 
 }  // namespace tessera::test

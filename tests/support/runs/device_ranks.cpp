@@ -32,6 +32,12 @@ void run_device_ranks(int ranks, const std::function<void(Communicator& world)>&
   });
 }
 
+const ParallelGroups& one_rank() {
+  static const std::unique_ptr<Communicator> world = make_self_communicator();
+  static const ParallelGroups groups = make_parallel_groups(*world);
+  return groups;
+}
+
 bool can_run_nccl_ranks([[maybe_unused]] int ranks) {
   if constexpr (kHasNccl) return cuda::device_count() >= ranks;
   return false;

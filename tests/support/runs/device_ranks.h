@@ -3,8 +3,12 @@
 #include <functional>
 
 #include "parallel/communicators/communicator.h"
+#include "parallel/process_grid.h"
 
 namespace tessera::test {
+
+/// The groups of a run with one rank.
+const ParallelGroups& one_rank();
 
 /// run_thread_ranks() for tensors on test_device(). On a GPU, which all ranks share, communicators
 /// stage through host memory. With TESSERA_TEST_BACKEND=nccl, each rank has its own GPU, as in

@@ -52,7 +52,7 @@ WholeRun train_whole(const RunConfig& base, const RunPlan& plan) {
 std::filesystem::path train_checkpoint(const RunConfig& config) {
   std::filesystem::path path;
   run_thread_ranks(1, [&](Communicator& world) {
-    const ParallelGroups groups = make_parallel_groups(world, 1);
+    const ParallelGroups groups = make_parallel_groups(world);
     Trainer trainer(config, groups, open_training_data(config));
     trainer.initialize();
     for (int i = 0; i < 5; ++i) trainer.step();

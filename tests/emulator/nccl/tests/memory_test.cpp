@@ -37,8 +37,8 @@ TEST(NcclMemory, GroupsOfSameRanksShareCommunicator) {
     }
     EXPECT_EQ(communicators(), 0u);
     // The data ranks of the one grid and the tensor ranks of the other are the world.
-    const ParallelGroups data = make_parallel_groups(world, 1),
-                         tensor = make_parallel_groups(world, 4);
+    const ParallelGroups data = make_parallel_groups(world),
+                         tensor = make_parallel_groups(world, {.tensor = 4});
     EXPECT_EQ(communicators(), 0u);
     world.barrier();
   });
@@ -53,7 +53,7 @@ TEST(NcclMemory, FreeMemoryIsReadAfterWarmUp) {
   run_thread_ranks(4, [&](Communicator& host) {
     const size_t before = free_device_bytes(host.rank());
     const OpenedDevices devices = open_devices({DeviceChoice::cuda, Backend::nccl}, host);
-    const ParallelGroups groups = make_parallel_groups(*devices.world, 2);
+    const ParallelGroups groups = make_parallel_groups(*devices.world, {.tensor = 2});
     const size_t free_bytes = free_bytes_after_warm_up(config, devices, groups);
     // The communicators of the world, of the tensor and of the data ranks, each of which reduces,
     // scatters and gathers.

@@ -34,7 +34,7 @@ struct ShortRun {
     RunConfig config = base;
     config.parallel.tensor = 2;
     test::run_nccl_ranks(ranks, [&](Communicator& world) {
-      const ParallelGroups groups = make_parallel_groups(world, 2);
+      const ParallelGroups groups = make_parallel_groups(world, {.tensor = 2});
       Trainer trainer(config, groups, open_training_data(config), test::test_device());
       trainer.initialize();
       for (int i = 0; i < 2; ++i) {

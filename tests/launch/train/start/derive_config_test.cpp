@@ -68,7 +68,7 @@ class DeriveConfig : public testing::Test {
   /// Trains and saves a checkpoint as a run with this configuration would.
   static void train_and_save(DerivedConfig derived) {
     const auto self = make_self_communicator();
-    const ParallelGroups groups = make_parallel_groups(*self, 1);
+    const ParallelGroups groups = make_parallel_groups(*self);
     const TrainingData data = open_training_data(derived.config, derived.tokenizer);
     derive_steps(derived, data);
     Trainer trainer(derived.config, groups, data);

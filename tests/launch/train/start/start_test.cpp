@@ -37,7 +37,7 @@ class Resume : public testing::Test {
   static std::vector<std::string> reports_of(const RunConfig& run) {
     std::vector<std::string> reports;
     run_thread_ranks(1, [&](Communicator& world) {
-      const ParallelGroups groups = make_parallel_groups(world, 1);
+      const ParallelGroups groups = make_parallel_groups(world);
       Trainer trainer(run, groups, open_training_data(run));
       start_or_resume(run, trainer, world,
                       [&](const std::string& line) { reports.push_back(line); });

@@ -1,0 +1,26 @@
+#include "launch/train/step_batches.h"
+
+namespace tessera {
+
+void StepBatches::begin_at(int64_t place, int64_t steps) {
+  place_ = place;
+  steps_ = steps;
+  if (steps_ > 0) prefetched_.begin_at(place_);
+}
+
+TargetCounts StepBatches::load() {
+  TargetCounts counts;
+  for (const BatchBuffers& loaded : prefetched_.take(place_)) counts.add(loaded.batch());
+  return counts;
+}
+
+void StepBatches::load_next() {
+  place_ += batches_.global_batch();
+  if (--steps_ > 0) prefetched_.load_next(place_);
+}
+
+TokenBatch StepBatches::batch(int64_t i) {
+  return device_batch_.upload(prefetched_.current()[static_cast<size_t>(i)]);
+}
+
+}  // namespace tessera
