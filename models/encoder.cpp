@@ -26,36 +26,38 @@ const EncodedSource& Encoder::forward(const StepContext& ctx, const SourceTokens
                                       const Tensor& target_documents) {
   const TraceRange range("encoder");
   require(source.tokens.defined(), "an encoder-decoder needs batches with source texts");
-  encoded_ = {.padded_rows = {source.padded_rows, source.seq_length},
-              .rows = ctx.rows.of(source.num_tokens()),
-              .states = {},
-              .documents = source.documents,
-              .target_documents = target_documents};
-  const StepContext pass = encoded_.context(ctx);
+  EncodedSource& encoded = encoded_.at(ctx);
+  encoded = {.padded_rows = {source.padded_rows, source.seq_length},
+             .rows = ctx.rows.of(source.num_tokens()),
+             .states = {},
+             .documents = source.documents,
+             .target_documents = target_documents};
+  const StepContext pass = encoded.context(ctx);
   AttentionMask mask;
   mask.documents = source.documents;
   const Shape row = {1, source.num_tokens()};
   const Tensor x =
       embeddings_.forward(pass, source.tokens.view(row), source.positions.view(row), {});
-  encoded_.states = transformer_.forward(pass, x, mask, source.positions);
-  return encoded_;
+  encoded.states = transformer_.forward(pass, x, mask, source.positions);
+  return encoded;
 }
 
 void Encoder::start_gradient(const StepContext& ctx) {
-  const Tensor& states = encoded_.states;
-  encoded_.gradient = ctx.arena.allocate(states.shape(), states.dtype());
-  fill(encoded_.gradient, 0.0);
+  EncodedSource& encoded = encoded_.at(ctx);
+  encoded.gradient = ctx.arena.allocate(encoded.states.shape(), encoded.states.dtype());
+  fill(encoded.gradient, 0.0);
 }
 
 void Encoder::backward(const StepContext& ctx) {
   const TraceRange range("encoder backward");
-  const StepContext pass = encoded_.context(ctx);
-  const Tensor dx = transformer_.backward(pass, encoded_.gradient);
+  const EncodedSource& encoded = encoded_.at(ctx);
+  const StepContext pass = encoded.context(ctx);
+  const Tensor dx = transformer_.backward(pass, encoded.gradient);
   if (dx.defined()) embeddings_.backward(pass, dx);
 }
 
 void Encoder::weights(const StepContext& ctx, int64_t layer, const Tensor& weights) const {
-  transformer_.attention(layer).weights(encoded_.context(ctx), weights);
+  transformer_.attention(layer).weights(encoded_.at(ctx).context(ctx), weights);
 }
 
 }  // namespace tessera

@@ -14,7 +14,7 @@ class Encoder {
   Encoder(ParameterStore& store, const ModelConfig& config, Communicator& tp);
 
   /// Encodes the sources of a batch, whose target texts start at target_documents[i]. The result,
-  /// whose tensors are in ctx.arena, is valid until the next pass.
+  /// whose tensors are in ctx.arena, is valid until the next pass with this slot.
   const EncodedSource& forward(const StepContext& ctx, const SourceTokens& source,
                                const Tensor& target_documents);
 
@@ -34,7 +34,7 @@ class Encoder {
  private:
   Embeddings embeddings_;
   Transformer transformer_;
-  EncodedSource encoded_;  // of the last pass
+  InFlight<EncodedSource> encoded_;
 };
 
 }  // namespace tessera

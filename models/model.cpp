@@ -103,9 +103,10 @@ Model::Model(const ModelConfig& config, ParameterStore& store, Communicator& tp)
 Model::~Model() = default;
 
 Model::HeadPass Model::head_pass(const StepContext& ctx, const TokenBatch& batch) const {
-  const std::optional<OutputBatch> read = output_batch(ctx, batch, read_);
-  if (!read) return {ctx, batch, {}};
-  return {read->rows.context(ctx), read->batch, read->rows};
+  const StepContext of_batch = context_for(ctx, batch);
+  const std::optional<OutputBatch>& read = passes_.at(ctx).read;
+  if (!read) return {of_batch, batch};
+  return {read->rows.context(of_batch), read->batch};
 }
 
 Tensor Model::hidden_states(const StepContext& ctx, const TokenBatch& batch,
@@ -120,26 +121,36 @@ Tensor Model::hidden_states(const StepContext& ctx, const TokenBatch& batch,
   return y.view({y.dim(1), y.dim(2)});
 }
 
-void Model::train(const StepContext& outer, const TokenBatch& batch, const LossWeights& weights,
-                  const LossSums& sums) {
-  require(embedding_head_ == nullptr,
-          "a model with an embedding head learns from the embeddings of a whole batch");
+void Model::forward(const StepContext& outer, const TokenBatch& batch) {
   const StepContext ctx = context_for(outer, batch);
-  const HeadPass heads = head_pass(ctx, batch);
-  const Tensor x = hidden_states(ctx, batch, heads.outputs);  // (r, C)
-  const Tensor dx = ctx.arena.allocate(x.shape(), x.dtype());
-  if (language_head_) {
-    language_head_->loss_and_gradient(heads.ctx, x, heads.batch, weights.token, sums, dx);
-  } else {
-    fill(dx, 0.0);
-  }
-  if (label_head_) {
-    label_head_->loss_and_gradient(heads.ctx, x, heads.batch, weights, sums, dx);
-  }
-  backward(ctx, dx);
+  Pass& pass = passes_.at(ctx);
+  pass.read = output_batch(ctx, batch, read_);
+  std::optional<OutputRows> outputs;
+  if (pass.read) outputs = pass.read->rows;
+  pass.output = hidden_states(ctx, batch, outputs);
 }
 
-void Model::backward(const StepContext& ctx, const Tensor& dx) {
+void Model::find_loss(const StepContext& ctx, const TokenBatch& batch, const LossWeights& weights,
+                      const LossSums& sums) {
+  require(embedding_head_ == nullptr,
+          "a model with an embedding head learns from the embeddings of a whole batch");
+  const HeadPass heads = head_pass(ctx, batch);
+  Pass& pass = passes_.at(ctx);
+  const Tensor& x = pass.output;
+  pass.doutput = ctx.arena.allocate(x.shape(), x.dtype());
+  if (language_head_) {
+    language_head_->loss_and_gradient(heads.ctx, x, heads.batch, weights.token, sums, pass.doutput);
+  } else {
+    fill(pass.doutput, 0.0);
+  }
+  if (label_head_) {
+    label_head_->loss_and_gradient(heads.ctx, x, heads.batch, weights, sums, pass.doutput);
+  }
+}
+
+void Model::backward(const StepContext& outer, const TokenBatch& batch) {
+  const StepContext ctx = context_for(outer, batch);
+  const Tensor& dx = passes_.at(ctx).doutput;
   if (encoder_) encoder_->start_gradient(ctx);
   const Tensor gradient = transformer_->backward(ctx, dx.view({1, dx.dim(0), dx.dim(1)}));
   if (!gradient.defined()) return;
@@ -147,11 +158,18 @@ void Model::backward(const StepContext& ctx, const Tensor& dx) {
   if (encoder_) encoder_->backward(ctx);
 }
 
-void Model::evaluate(const StepContext& outer, const TokenBatch& batch, const LossSums& sums,
+void Model::train(const StepContext& ctx, const TokenBatch& batch, const LossWeights& weights,
+                  const LossSums& sums) {
+  forward(ctx, batch);
+  find_loss(ctx, batch, weights, sums);
+  backward(ctx, batch);
+}
+
+void Model::evaluate(const StepContext& ctx, const TokenBatch& batch, const LossSums& sums,
                      Tensor predictions, const TargetLosses& losses) {
-  const StepContext ctx = context_for(outer, batch);
+  forward(ctx, batch);
   const HeadPass heads = head_pass(ctx, batch);
-  const Tensor x = hidden_states(ctx, batch, heads.outputs);
+  const Tensor& x = passes_.at(ctx).output;
   if (language_head_) {
     language_head_->loss(heads.ctx, x, heads.batch, sums, {.losses = losses.tokens});
   }
@@ -159,23 +177,22 @@ void Model::evaluate(const StepContext& outer, const TokenBatch& batch, const Lo
   if (embedding_head_) copy(embedding_head_->forward(heads.ctx, x, heads.batch, 1.0f), predictions);
 }
 
-Tensor Model::embed(const StepContext& outer, const TokenBatch& batch, float length) {
+Tensor Model::embed(const StepContext& ctx, const TokenBatch& batch, float length) {
   EmbeddingHead& head = embedding_head();
-  const StepContext ctx = context_for(outer, batch);
+  forward(ctx, batch);
   const HeadPass heads = head_pass(ctx, batch);
-  return head.forward(heads.ctx, hidden_states(ctx, batch, heads.outputs), heads.batch, length);
+  return head.forward(heads.ctx, passes_.at(ctx).output, heads.batch, length);
 }
 
-void Model::embed_backward(const StepContext& outer, const TokenBatch& batch,
+void Model::embed_backward(const StepContext& ctx, const TokenBatch& batch,
                            const Tensor& gradient) {
   EmbeddingHead& head = embedding_head();
-  const StepContext ctx = context_for(outer, batch);
   const HeadPass heads = head_pass(ctx, batch);
-  const Shape local = {heads.ctx.rows.local().size(), config_.hidden_size};
-  const Tensor dx = ctx.arena.allocate(local, store_.precision());
-  fill(dx, 0.0);
-  head.backward(heads.ctx, gradient, heads.batch, dx);
-  backward(ctx, dx);
+  Pass& pass = passes_.at(ctx);
+  pass.doutput = ctx.arena.allocate(pass.output.shape(), pass.output.dtype());
+  fill(pass.doutput, 0.0);
+  head.backward(heads.ctx, gradient, heads.batch, pass.doutput);
+  backward(ctx, batch);
 }
 
 EmbeddingHead& Model::embedding_head() const {
@@ -189,34 +206,34 @@ LanguageHead& Model::language_head() const {
   return *language_head_;
 }
 
-Tensor Model::token_logits(const StepContext& outer, const TokenBatch& batch) {
+Tensor Model::token_logits(const StepContext& ctx, const TokenBatch& batch) {
   LanguageHead& head = language_head();
-  const StepContext ctx = context_for(outer, batch);
+  forward(ctx, batch);
   const HeadPass heads = head_pass(ctx, batch);
-  const Tensor x = hidden_states(ctx, batch, heads.outputs);
-  const Tensor states = chosen_rows(heads.ctx, x, heads.batch.target_rows, tp_);
+  const Tensor states =
+      chosen_rows(heads.ctx, passes_.at(ctx).output, heads.batch.target_rows, tp_);
   Tensor logits = ctx.arena.allocate({batch.num_targets(), config_.vocab_size}, DType::f32);
-  head.whole_logits(ctx, states, logits);
+  head.whole_logits(heads.ctx, states, logits);
   return logits;
 }
 
-TargetScores Model::token_scores(const StepContext& outer, const TokenBatch& batch) {
+TargetScores Model::token_scores(const StepContext& ctx, const TokenBatch& batch) {
   LanguageHead& head = language_head();
-  const StepContext ctx = context_for(outer, batch);
   const auto per_target = [&] { return ctx.arena.allocate({batch.num_targets()}, DType::f32); };
   const TargetScores each = {per_target(), per_target()};
   const LossSums sums{ctx.arena.allocate({LossSums::kCount}, DType::f64)};
   fill(sums.values, 0.0);
+  forward(ctx, batch);
   const HeadPass heads = head_pass(ctx, batch);
-  head.loss(heads.ctx, hidden_states(ctx, batch, heads.outputs), heads.batch, sums, each);
+  head.loss(heads.ctx, passes_.at(ctx).output, heads.batch, sums, each);
   return each;
 }
 
-Tensor Model::label_logits(const StepContext& outer, const TokenBatch& batch) {
+Tensor Model::label_logits(const StepContext& ctx, const TokenBatch& batch) {
   require(label_head_ != nullptr, "this model has no head for labels");
-  const StepContext ctx = context_for(outer, batch);
+  forward(ctx, batch);
   const HeadPass heads = head_pass(ctx, batch);
-  return label_head_->logits(heads.ctx, hidden_states(ctx, batch, heads.outputs), heads.batch);
+  return label_head_->logits(heads.ctx, passes_.at(ctx).output, heads.batch);
 }
 
 Tensor Model::positions_from(const StepContext& ctx, const Tensor& tokens, int64_t first) const {

@@ -8,8 +8,8 @@
 #include "models/model_config.h"
 #include "models/output_rows.h"
 #include "models/token_batch.h"
+#include "parallel/in_flight.h"
 #include "parallel/layers/target_scores.h"
-#include "parallel/step_context.h"
 
 namespace tessera {
 
@@ -38,10 +38,23 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  /// Runs forward and backward of one micro-batch. Adds the losses to `sums`, and adds the gradient
-  /// of weights.token × token losses + weights.document × document losses to all gradients.
-  /// Activations are in ctx.arena, which the caller resets. `batch` must live until the next pass.
-  /// Not for an embedding head, whose loss compares the texts of all micro-batches.
+  /// The three parts of a micro-batch's pass: forward(), find_loss() or embed(), backward(). Other
+  /// micro-batches may be in flight between them, in slots of their own (StepContext::slot), whose
+  /// activations are in other memory. All parts need the same batch, which must live until
+  /// backward() has returned, and the same context, except for its reducer. Activations are in
+  /// ctx.arena, which the caller resets.
+  void forward(const StepContext& ctx, const TokenBatch& batch);
+
+  /// Adds the losses to `sums`, and adds the gradient of weights.token × token losses +
+  /// weights.document × document losses to the gradients of the heads. Not for an embedding head,
+  /// whose loss compares the texts of all micro-batches.
+  void find_loss(const StepContext& ctx, const TokenBatch& batch, const LossWeights& weights,
+                 const LossSums& sums);
+
+  /// Adds to all other gradients.
+  void backward(const StepContext& ctx, const TokenBatch& batch);
+
+  /// All three.
   void train(const StepContext& ctx, const TokenBatch& batch, const LossWeights& weights,
              const LossSums& sums);
 
@@ -57,9 +70,8 @@ class Model {
   /// length, (S, C) fp32 in ctx.arena, the same on every tensor rank.
   Tensor embed(const StepContext& ctx, const TokenBatch& batch, float length = 1.0f);
 
-  /// Runs backward of the last embed(), whose activations must still be in ctx.arena, with the same
-  /// ctx, except for its reducer, and batch. Adds to all gradients, given that of the embeddings,
-  /// (S, C) fp32.
+  /// Runs backward of the last embed() in this slot, whose activations must still be in ctx.arena.
+  /// Adds to all gradients, given that of the embeddings, (S, C) fp32.
   void embed_backward(const StepContext& ctx, const TokenBatch& batch, const Tensor& gradient);
 
   /// The output of the blocks, after the final norm in a pre-norm model: (N, C) in ctx.arena.
@@ -104,18 +116,21 @@ class Model {
  private:
   /// The positions first, first + 1, ... of tokens (B, T).
   Tensor positions_from(const StepContext& ctx, const Tensor& tokens, int64_t first) const;
+  struct Pass {
+    std::optional<OutputBatch> read;  // by heads; nullopt: all rows
+    Tensor output;                    // (r, C) of the rows that heads read
+    Tensor doutput;                   // its gradient, like it
+  };
   /// A pass over the rows that heads read.
   struct HeadPass {
     StepContext ctx;
     TokenBatch batch;
-    std::optional<OutputRows> outputs;  // which of the rows these are; nullopt: all
   };
+  /// After forward().
   HeadPass head_pass(const StepContext& ctx, const TokenBatch& batch) const;
   LanguageHead& language_head() const;
   void require_no_source(const char* what) const;
   EmbeddingHead& embedding_head() const;
-  void backward(const StepContext& ctx, const Tensor& dx);  // dx (n, C)
-
   ModelConfig config_;
   ReadByHeads read_;
   ParameterStore& store_;
@@ -127,6 +142,7 @@ class Model {
   std::unique_ptr<LanguageHead> language_head_;    // null for a classifier
   std::unique_ptr<LabelHead> label_head_;          // null unless documents or words have labels
   std::unique_ptr<EmbeddingHead> embedding_head_;  // null unless documents have embeddings
+  InFlight<Pass> passes_;
 };
 
 }  // namespace tessera

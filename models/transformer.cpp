@@ -21,8 +21,7 @@ Transformer::Transformer(ParameterStore& store, const ModelConfig& config, Commu
       causal_(stack.causal),
       first_layer_(stack.first_layer),
       store_(store),
-      position_bias_(store, stack.name, config, stack.causal, tp),
-      inputs_(static_cast<size_t>(config.num_layers)) {
+      position_bias_(store, stack.name, config, stack.causal, tp) {
   for (int layer = 0; layer < config.num_layers; ++layer) {
     blocks_.emplace_back(store, fmt::format("{}blocks.{}", stack.name, layer), config,
                          stack.first_layer + layer, stack.has_cross_attention, tp);
@@ -107,19 +106,22 @@ Tensor Transformer::forward(const StepContext& ctx, const Tensor& x, const Atten
                             const Tensor& positions, const EncodedSource* source,
                             const std::optional<OutputRows>& outputs) {
   const TrafficScope traffic(Traffic::forward);
-  outputs_ = outputs;
-  views_ = views(ctx, mask, positions);
-  views_.local.source = views_.global.source = source;
+  Saved& saved = saved_.at(ctx);
+  saved.inputs.clear();
+  saved.views = views(ctx, mask, positions);
+  saved.outputs = outputs;
+  saved.views.local.source = saved.views.global.source = source;
   if (position_bias_.is_learned()) {
-    const Tensor gradient = ctx.arena.allocate(views_.global.position_bias.shape(), DType::f32);
-    views_.local.dposition_bias = views_.global.dposition_bias = gradient;
+    const Tensor gradient =
+        ctx.arena.allocate(saved.views.global.position_bias.shape(), DType::f32);
+    saved.views.local.dposition_bias = saved.views.global.dposition_bias = gradient;
   }
   Tensor y = x;
   for (size_t i = 0; i < blocks_.size(); ++i) {
-    inputs_[i] = y;
+    saved.inputs.push_back(y);
     y = block_forward(ctx, i);
   }
-  const StepContext output_ctx = outputs_ ? outputs_->context(ctx) : ctx;
+  const StepContext output_ctx = outputs ? outputs->context(ctx) : ctx;
   y = last_norm(output_ctx, y);
   const Dropout dropout = final_dropout(output_ctx);
   if (dropout.active()) dropout_forward(y, dropout, y);  // in place: nothing else reads y
@@ -133,10 +135,11 @@ Dropout Transformer::final_dropout(const StepContext& ctx) const {
 }
 
 Tensor Transformer::block_forward(const StepContext& ctx, size_t i) {
-  const Tensor& x = inputs_[i];
-  const Visibility& view = view_of(views_, i);
+  const Saved& saved = saved_.at(ctx);
+  const Tensor& x = saved.inputs[i];
+  const Visibility& view = view_of(saved.views, i);
   const bool is_read_again = !ctx.training || i >= first_trained_block();
-  const OutputRows* outputs = outputs_of(i);
+  const OutputRows* outputs = outputs_of(saved, i);
   if (ctx.recompute != Recompute::block && is_read_again) {
     return blocks_[i].forward(ctx, x, view, outputs);
   }
@@ -164,20 +167,21 @@ ResidualGradient Transformer::residual_gradient(const StepContext& ctx, const Te
 Tensor Transformer::backward(const StepContext& ctx, Tensor gradient) {
   const TrafficScope traffic(Traffic::backward);
   const size_t first = first_trained_block();
-  const StepContext output_ctx = outputs_ ? outputs_->context(ctx) : ctx;
+  const Saved& saved = saved_.at(ctx);
+  const StepContext output_ctx = saved.outputs ? saved.outputs->context(ctx) : ctx;
   const Dropout dropout = final_dropout(output_ctx);
   if (dropout.active()) dropout_backward(gradient, dropout, gradient);
   if (final_norm_) {
     const TraceRange range("final norm backward");
     final_norm_->backward(output_ctx, gradient, {}, gradient);
   }
-  const Tensor bias_gradient = views_.global.dposition_bias;
+  const Tensor bias_gradient = saved.views.global.dposition_bias;
   if (bias_gradient.defined()) {
     const TraceRange range("position bias backward");
     fill(bias_gradient, 0.0);
   }
-  const Shape& all_rows = inputs_[0].shape();
-  const Tensor dx = outputs_ ? ctx.arena.allocate(all_rows, gradient.dtype()) : gradient;
+  const Shape& all_rows = saved.inputs[0].shape();
+  const Tensor dx = saved.outputs ? ctx.arena.allocate(all_rows, gradient.dtype()) : gradient;
   const Arena::Scope of_all(ctx.arena);
   ResidualGradient parts = residual_gradient(ctx, dx);
   for (size_t i = blocks_.size(); i-- > first;) {
@@ -185,9 +189,9 @@ Tensor Transformer::backward(const StepContext& ctx, Tensor gradient) {
     if (ctx.recompute == Recompute::block) {
       const TrafficScope again(Traffic::recompute);
       const TraceRange range("recompute");
-      blocks_[i].forward(ctx, inputs_[i], view_of(views_, i), outputs_of(i));
+      blocks_[i].forward(ctx, saved.inputs[i], view_of(saved.views, i), outputs_of(saved, i));
     }
-    if (const OutputRows* outputs = outputs_of(i)) {
+    if (const OutputRows* outputs = outputs_of(saved, i)) {
       ResidualGradient rows = residual_gradient(ctx, gradient);
       blocks_[i].backward(ctx, *outputs, rows, parts);
     } else {

@@ -64,11 +64,6 @@ class Transformer {
   }
 
  private:
-  /// The rows that a block's output has; null: all.
-  const OutputRows* outputs_of(size_t block) const {
-    return outputs_ && block + 1 == blocks_.size() ? &*outputs_ : nullptr;
-  }
-  Tensor block_forward(const StepContext& ctx, size_t i);
   /// Memory for the gradient of an activation whose sum is `sum`.
   ResidualGradient residual_gradient(const StepContext& ctx, const Tensor& sum) const;
   /// The lowest block that a backward pass reaches.
@@ -84,6 +79,16 @@ class Transformer {
   const Visibility& view_of(const Views& views, size_t layer) const {
     return config_.is_local(static_cast<int64_t>(layer)) ? views.local : views.global;
   }
+  struct Saved {
+    std::vector<Tensor> inputs;  // of each block, shaped like x
+    Views views;
+    std::optional<OutputRows> outputs;
+  };
+  /// The rows that a block's output has; null: all.
+  const OutputRows* outputs_of(const Saved& saved, size_t block) const {
+    return saved.outputs && block + 1 == blocks_.size() ? &*saved.outputs : nullptr;
+  }
+  Tensor block_forward(const StepContext& ctx, size_t i);
 
   ModelConfig config_;
   bool causal_;
@@ -94,9 +99,7 @@ class Transformer {
   std::deque<Block> blocks_;
   std::vector<ptrdiff_t> ends_;  // parameters in the store up to the end of each block
   std::optional<Norm> final_norm_;
-  std::vector<Tensor> inputs_;  // input of each block in the last forward pass, shaped like x
-  Views views_;                 // of the last forward pass
-  std::optional<OutputRows> outputs_;  // the same
+  InFlight<Saved> saved_;
 };
 
 /// Returns the mask of a batch: tokens attend within their own document.

@@ -11,10 +11,13 @@
 
 namespace tessera {
 
-/// Context of the forward and backward pass of one micro-batch. Layers allocate activations
-/// in `arena` and keep views of those that backward reads, until the next forward.
+/// Context of the forward and backward pass of one micro-batch. Layers allocate activations in
+/// `arena` and keep views of those that backward reads in `slot`, until its next forward.
 struct StepContext {
   Arena& arena;
+  /// Which of the micro-batches in flight this is (InFlight). Each needs memory of its own until
+  /// its backward pass.
+  int slot = 0;
   /// Receives each final gradient in the last micro-batch of a step; null in other micro-batches.
   GradientReducer* reducer = nullptr;
   /// Whether dropout is active.

@@ -13,21 +13,22 @@ Tensor EmbeddingHead::forward(const StepContext& ctx, const Tensor& hidden, cons
   const TraceRange range("embedding head");
   const TrafficScope traffic(Traffic::loss);
   const Shape shape = {batch.num_documents(), hidden.dim(-1)};
-  length_ = length;
-  embeddings_ = ctx.arena.allocate(shape, DType::f32);
-  inverse_norm_ = ctx.arena.allocate({shape[0]}, DType::f32);
+  Saved& saved = saved_.at(ctx);
+  saved = {length, ctx.arena.allocate(shape, DType::f32),
+           ctx.arena.allocate({shape[0]}, DType::f32)};
   const Arena::Scope scope(ctx.arena);
   const Tensor pooled = pool_documents(ctx, hidden, batch, pooling_, tp_);
-  normalize_rows(pooled, length, embeddings_, inverse_norm_);
-  return embeddings_;
+  normalize_rows(pooled, length, saved.embeddings, saved.inverse_norm);
+  return saved.embeddings;
 }
 
 void EmbeddingHead::backward(const StepContext& ctx, const Tensor& gradient,
                              const TokenBatch& batch, Tensor dhidden) {
   const TraceRange range("embedding head");
   const Arena::Scope scope(ctx.arena);
+  const Saved& saved = saved_.at(ctx);
   const Tensor dpooled = ctx.arena.allocate(gradient.shape(), dhidden.dtype());
-  normalize_rows_backward(gradient, embeddings_, length_, inverse_norm_, dpooled);
+  normalize_rows_backward(gradient, saved.embeddings, saved.length, saved.inverse_norm, dpooled);
   pool_documents_backward(ctx, dpooled, batch, pooling_, dhidden);
 }
 

@@ -3,7 +3,7 @@
 #include "models/model_config.h"
 #include "models/token_batch.h"
 #include "parallel/communicators/communicator.h"
-#include "parallel/step_context.h"
+#include "parallel/in_flight.h"
 
 namespace tessera {
 
@@ -23,11 +23,15 @@ class EmbeddingHead {
                 Tensor dhidden);
 
  private:
+  struct Saved {
+    float length = 1.0f;
+    Tensor embeddings;    // (S, C) fp32
+    Tensor inverse_norm;  // (S) fp32
+  };
+
   Pooling pooling_;
   Communicator& tp_;
-  float length_ = 1.0f;
-  Tensor embeddings_;    // (S, C) fp32
-  Tensor inverse_norm_;  // (S) fp32
+  InFlight<Saved> saved_;
 };
 
 }  // namespace tessera

@@ -73,12 +73,12 @@ Tensor Embeddings::forward(const StepContext& ctx, const Tensor& tokens, const T
   const TraceRange range("embeddings");
   Tensor x = patches_ ? patches_->forward(ctx, tokens) : words_->forward(ctx, tokens);
   if (positions_ != nullptr) {
-    position_ids_ = local_ids(ctx, positions);
-    embedding_add(x, position_ids_, positions_->value, x);
+    position_ids_.at(ctx) = local_ids(ctx, positions);
+    embedding_add(x, position_ids_.at(ctx), positions_->value, x);
   }
   if (token_types_ != nullptr) {
-    type_ids_ = local_ids(ctx, token_types);
-    embedding_add(x, type_ids_, token_types_->value, x);
+    type_ids_.at(ctx) = local_ids(ctx, token_types);
+    embedding_add(x, type_ids_.at(ctx), token_types_->value, x);
   }
   if (norm_) x = norm_->forward(ctx, x);
   const Dropout dropout = ctx.dropout(dropout_, RandomPurpose::embedding_dropout, dropout_id_);
@@ -91,8 +91,8 @@ void Embeddings::backward(const StepContext& ctx, Tensor gradient) {
   const Dropout dropout = ctx.dropout(dropout_, RandomPurpose::embedding_dropout, dropout_id_);
   if (dropout.active()) dropout_backward(gradient, dropout, gradient);
   if (norm_) norm_->backward(ctx, gradient, {}, gradient);
-  if (token_types_ != nullptr) table_backward(ctx, type_ids_, gradient, *token_types_);
-  if (positions_ != nullptr) table_backward(ctx, position_ids_, gradient, *positions_);
+  if (token_types_ != nullptr) table_backward(ctx, type_ids_.at(ctx), gradient, *token_types_);
+  if (positions_ != nullptr) table_backward(ctx, position_ids_.at(ctx), gradient, *positions_);
   if (patches_) return patches_->backward(ctx, gradient);
   words_->backward(ctx, gradient);
   if (owns_words_) ctx.gradient_is_final(words_->table());

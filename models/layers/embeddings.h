@@ -49,7 +49,7 @@ class Embeddings {
   Parameter* positions_ = nullptr;    // (seq_length, C)
   Parameter* token_types_ = nullptr;  // (token_types, C)
   std::optional<Norm> norm_;
-  Tensor position_ids_, type_ids_;  // of the local rows
+  InFlight<Tensor> position_ids_, type_ids_;  // of the local rows
 };
 
 }  // namespace tessera

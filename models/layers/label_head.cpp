@@ -108,13 +108,14 @@ Dropout LabelHead::dropout(const StepContext& ctx, const TokenBatch& batch) cons
 
 Tensor LabelHead::pool(const StepContext& ctx, const Tensor& states) {
   if (!pooler_) return states;
-  hidden_ = pooler_->forward(ctx, states);
+  const Tensor hidden = pooler_->forward(ctx, states);
+  hidden_.at(ctx) = hidden;
   if (!norm_) {
-    tanh_forward(hidden_, hidden_);
-    return hidden_;
+    tanh_forward(hidden, hidden);
+    return hidden;
   }
-  const Tensor active = ctx.arena.allocate(hidden_.shape(), hidden_.dtype());
-  activation_forward(hidden_, Activation::gelu, active);
+  const Tensor active = ctx.arena.allocate(hidden.shape(), hidden.dtype());
+  activation_forward(hidden, Activation::gelu, active);
   return norm_->forward(ctx, active);
 }
 
@@ -122,9 +123,9 @@ Tensor LabelHead::pool_backward(const StepContext& ctx, Tensor gradient) {
   if (!pooler_) return gradient;
   if (norm_) {
     norm_->backward(ctx, gradient, {}, gradient);
-    activation_backward(gradient, hidden_, Activation::gelu, gradient);
+    activation_backward(gradient, hidden_.at(ctx), Activation::gelu, gradient);
   } else {
-    tanh_backward(gradient, hidden_, gradient);
+    tanh_backward(gradient, hidden_.at(ctx), gradient);
   }
   const Tensor dstates = ctx.arena.allocate(gradient.shape(), gradient.dtype());
   pooler_->backward(ctx, gradient, dstates);

@@ -73,8 +73,9 @@ class LabelHead {
   std::optional<ReplicatedLinear> pooler_;
   std::optional<Norm> norm_;  // of Pooler::norm
   ReplicatedLinear classifier_;
-  float scale_;    // of the classifier's input
-  Tensor hidden_;  // (R, C), after the pooler's linear layer; with Pooler::tanh after tanh
+  float scale_;  // of the classifier's input
+  InFlight<Tensor>
+      hidden_;  // (R, C), after the pooler's linear layer; with Pooler::tanh after tanh
 };
 
 }  // namespace tessera

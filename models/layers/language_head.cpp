@@ -21,9 +21,10 @@ LanguageHead::Transform::Transform(ParameterStore& store, const ModelConfig& con
       norm(store, "head.norm", config, /*local_rows=*/false) {}
 
 Tensor LanguageHead::Transform::forward(const StepContext& ctx, const Tensor& x) {
-  hidden = dense.forward(ctx, x);
-  const Tensor active = ctx.arena.allocate(hidden.shape(), hidden.dtype());
-  activation_forward(hidden, Activation::gelu, active);
+  const Tensor inner = dense.forward(ctx, x);
+  hidden.at(ctx) = inner;
+  const Tensor active = ctx.arena.allocate(inner.shape(), inner.dtype());
+  activation_forward(inner, Activation::gelu, active);
   return norm.forward(ctx, active);
 }
 
@@ -31,7 +32,7 @@ Tensor LanguageHead::Transform::forward(const StepContext& ctx, const Tensor& x)
 void LanguageHead::Transform::backward(const StepContext& ctx, Tensor gradient) {
   norm.backward(ctx, gradient, {}, gradient);
   const Tensor ddense = ctx.arena.allocate(gradient.shape(), gradient.dtype());
-  activation_backward(gradient, hidden, Activation::gelu, ddense);
+  activation_backward(gradient, hidden.at(ctx), Activation::gelu, ddense);
   dense.backward(ctx, ddense, gradient);
 }
 

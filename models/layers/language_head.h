@@ -45,7 +45,7 @@ class LanguageHead {
 
     ReplicatedLinear dense;
     Norm norm;
-    Tensor hidden;  // (M, C), before GELU
+    InFlight<Tensor> hidden;  // (M, C), before GELU
   };
 
   static std::optional<Transform> make_transform(ParameterStore& store, const ModelConfig& config);

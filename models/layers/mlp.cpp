@@ -5,6 +5,7 @@
 #include "models/architecture.h"
 #include "models/layers/init.h"
 #include "models/layers/low_rank.h"
+#include "parallel/layers/partition.h"
 
 namespace tessera {
 namespace {
@@ -40,7 +41,7 @@ Mlp::Mlp(ParameterStore& store, const std::string& name, const ModelConfig& conf
 Tensor Mlp::forward(const StepContext& ctx, const Tensor& x) {
   const TraceRange range("mlp");
   if (ctx.recompute != Recompute::activation) return down_.forward(ctx, activated_up(ctx, x));
-  hidden_ = up_.forward(ctx, x);
+  hidden_.at(ctx) = up_.forward(ctx, x);
   const Tensor y = ctx.arena.allocate(x.shape(), x.dtype());
   const Arena::Scope scope(ctx.arena);
   down_.forward(ctx, activated(ctx), y);
@@ -49,18 +50,18 @@ Tensor Mlp::forward(const StepContext& ctx, const Tensor& x) {
 
 Tensor Mlp::activated_up(const StepContext& ctx, const Tensor& x) {
   if (gated_) {
-    hidden_ = up_.forward(ctx, x);  // (B, T, 2 Fl)
+    hidden_.at(ctx) = up_.forward(ctx, x);  // (B, T, 2 Fl)
     return activated(ctx);
   }
   const auto [hidden, active] = up_.forward_activation(ctx, x, activation_);  // (B, T, Fl)
-  hidden_ = hidden;
+  hidden_.at(ctx) = hidden;
   drop(active, dropout(ctx));
   return active;
 }
 
-Shape Mlp::active_shape() const {
-  Shape shape = hidden_.shape();
-  if (gated_) shape.set(-1, hidden_.dim(-1) / 2);
+Shape Mlp::active_shape(const Tensor& hidden) const {
+  Shape shape = hidden.shape();
+  if (gated_) shape.set(-1, hidden.dim(-1) / 2);
   return shape;
 }
 
@@ -73,11 +74,12 @@ Dropout Mlp::dropout(const StepContext& ctx) const {
 }
 
 Tensor Mlp::activated(const StepContext& ctx) const {
-  const Tensor active = ctx.arena.allocate(active_shape(), hidden_.dtype());
+  const Tensor& hidden = hidden_.at(ctx);
+  const Tensor active = ctx.arena.allocate(active_shape(hidden), hidden.dtype());
   if (gated_) {
-    gated_activation_forward(hidden_, activation_, active);
+    gated_activation_forward(hidden, activation_, active);
   } else {
-    activation_forward(hidden_, activation_, active);
+    activation_forward(hidden, activation_, active);
   }
   drop(active, dropout(ctx));
   return active;
@@ -86,20 +88,21 @@ Tensor Mlp::activated(const StepContext& ctx) const {
 void Mlp::backward(const StepContext& ctx, const Tensor& dy, Tensor dx) {
   const TraceRange range("mlp backward");
   const Arena::Scope scope(ctx.arena);
-  if (ctx.recompute == Recompute::activation) down_.keep(activated(ctx));
-  const Tensor dhidden = ctx.arena.allocate(hidden_.shape(), hidden_.dtype());
+  if (ctx.recompute == Recompute::activation) down_.keep(ctx, activated(ctx));
+  const Tensor& hidden = hidden_.at(ctx);
+  const Tensor dhidden = ctx.arena.allocate(hidden.shape(), hidden.dtype());
   const Dropout dropped = dropout(ctx);
   if (gated_ || dropped.active()) {
-    const Tensor dactive = ctx.arena.allocate(active_shape(), hidden_.dtype());
+    const Tensor dactive = ctx.arena.allocate(active_shape(hidden), hidden.dtype());
     down_.backward(ctx, dy, dactive);
     if (dropped.active()) dropout_backward(dactive, dropped, dactive);
     if (gated_) {
-      gated_activation_backward(dactive, hidden_, activation_, dhidden);
+      gated_activation_backward(dactive, hidden, activation_, dhidden);
     } else {
-      activation_backward(dactive, hidden_, activation_, dhidden);
+      activation_backward(dactive, hidden, activation_, dhidden);
     }
   } else {
-    down_.backward_activation(ctx, dy, hidden_, activation_, dhidden);
+    down_.backward_activation(ctx, dy, hidden, activation_, dhidden);
   }
   up_.backward(ctx, dhidden, dx);
 }

@@ -26,10 +26,10 @@ class Mlp {
   Tensor output_bias() const { return down_.bias(); }
 
  private:
-  /// Computes `hidden_` from x and returns the input of `down_`, (B, T, Fl).
+  /// Saves the hidden layer of x and returns the input of `down_`, (B, T, Fl).
   Tensor activated_up(const StepContext& ctx, const Tensor& x);
-  Shape active_shape() const;  // (B, T, Fl)
-  /// The input of `down_` from `hidden_`, with dropout.
+  Shape active_shape(const Tensor& hidden) const;  // (B, T, Fl)
+  /// The input of `down_` from the saved hidden layer, with dropout.
   Tensor activated(const StepContext& ctx) const;
 
   /// The dropout of the input of `down_`, of this rank's columns.
@@ -43,7 +43,7 @@ class Mlp {
   int64_t total_columns_;
   ColumnParallelLinear up_;  // with the gate, its first part
   RowParallelLinear down_;
-  Tensor hidden_;  // (B, T, Fl), or (B, T, 2 Fl) with the gate: before the activation
+  InFlight<Tensor> hidden_;  // (B, T, Fl), or (B, T, 2 Fl) with the gate: before the activation
 };
 
 }  // namespace tessera

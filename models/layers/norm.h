@@ -4,7 +4,7 @@
 
 #include "core/parameters/parameter.h"
 #include "models/model_config.h"
-#include "parallel/step_context.h"
+#include "parallel/in_flight.h"
 
 namespace tessera {
 
@@ -27,7 +27,11 @@ class Norm {
                 const Tensor& addend = {});
 
  private:
-  /// Allocates y and the statistics that backward needs.
+  struct Saved {
+    Tensor x, mean, rstd;  // mean: undefined for RMSNorm
+  };
+
+  /// Saves x and memory for the statistics that backward needs, and allocates y.
   Tensor allocate(const StepContext& ctx, const Tensor& x);
   Tensor bias_value() const { return bias_ != nullptr ? bias_->value : Tensor(); }
 
@@ -35,7 +39,7 @@ class Norm {
   bool has_mean_;
   Parameter* weight_;
   Parameter* bias_ = nullptr;
-  Tensor x_, mean_, rstd_;  // mean_: undefined for RMSNorm
+  InFlight<Saved> saved_;
 };
 
 }  // namespace tessera

@@ -24,16 +24,18 @@ Tensor PatchProjection::forward(const StepContext& ctx, const Tensor& patches) {
   require(patches.defined() && patches.shape().rank() == 3 && patches.dim(2) == numbers,
           "a model of images needs batches with patches (1, N, {})", numbers);
   const Tensor local = ctx.rows.local_of(patches.view({patches.dim(1), numbers}));
-  x_ = ctx.arena.allocate(local.shape(), weight_->value.dtype());
-  copy(local, x_);
-  const Tensor y = ctx.arena.allocate({1, x_.dim(0), width}, x_.dtype());
-  linear_forward(x_, weight_->value, {}, y.view({x_.dim(0), width}));
+  const Tensor x = ctx.arena.allocate(local.shape(), weight_->value.dtype());
+  copy(local, x);
+  x_.at(ctx) = x;
+  const Tensor y = ctx.arena.allocate({1, x.dim(0), width}, x.dtype());
+  linear_forward(x, weight_->value, {}, y.view({x.dim(0), width}));
   return y;
 }
 
 void PatchProjection::backward(const StepContext& ctx, const Tensor& gradient) {
-  const Tensor dy = gradient.view({x_.dim(0), gradient.dim(-1)});
-  add_linear_gradients(dy, x_, *weight_, nullptr);
+  const Tensor& x = x_.at(ctx);
+  const Tensor dy = gradient.view({x.dim(0), gradient.dim(-1)});
+  add_linear_gradients(dy, x, *weight_, nullptr);
   ctx.gradient_is_final(*weight_);
 }
 

@@ -4,7 +4,7 @@
 
 #include "core/parameters/parameter.h"
 #include "models/model_config.h"
-#include "parallel/step_context.h"
+#include "parallel/in_flight.h"
 
 namespace tessera {
 
@@ -23,8 +23,8 @@ class PatchProjection {
   void backward(const StepContext& ctx, const Tensor& gradient);
 
  private:
-  Parameter* weight_;  // (C, D)
-  Tensor x_;           // (n, D)
+  Parameter* weight_;   // (C, D)
+  InFlight<Tensor> x_;  // (n, D)
 };
 
 }  // namespace tessera

@@ -55,7 +55,7 @@ Tensor ColumnParallelLinear::allocate_output(const StepContext& ctx, const Tenso
 }
 
 Tensor ColumnParallelLinear::forward(const StepContext& ctx, const Tensor& x) {
-  x_ = x;
+  x_.at(ctx) = x;
   Tensor y = allocate_output(ctx, x);
   const Arena::Scope scope(ctx.arena);
   const Tensor all = all_rows(ctx, x, tp_);
@@ -67,7 +67,7 @@ Tensor ColumnParallelLinear::forward(const StepContext& ctx, const Tensor& x) {
 ColumnParallelLinear::Activated ColumnParallelLinear::forward_activation(const StepContext& ctx,
                                                                          const Tensor& x,
                                                                          Activation kind) {
-  x_ = x;
+  x_.at(ctx) = x;
   const Activated y{allocate_output(ctx, x), allocate_output(ctx, x)};
   const Arena::Scope scope(ctx.arena);
   const Tensor all = all_rows(ctx, x, tp_);
@@ -86,7 +86,7 @@ void ColumnParallelLinear::backward(const StepContext& ctx, const Tensor& dy, Te
   const Arena::Scope scope(ctx.arena);
   // Storing the gathered input would lose what sequence parallelism saves, so backward gathers it
   // again. The gather overlaps with computing dx, and the sum of dx overlaps with computing dw.
-  AllRows x(ctx, x_, tp_);
+  AllRows x(ctx, x_.at(ctx), tp_);
   RegionSum sum(ctx, dx, tp_);
   linear_backward_input(dy, weight_matrix(weight_->value), sum.part());
   x.wait();

@@ -7,6 +7,7 @@
 #include "core/ops/activation.h"
 #include "core/parameters/parameter.h"
 #include "parallel/communicators/communicator.h"
+#include "parallel/in_flight.h"
 #include "parallel/layers/low_rank_adapter.h"
 #include "parallel/step_context.h"
 
@@ -73,7 +74,7 @@ class ColumnParallelLinear {
       weight_;  // (parts, out_features, in_features), or (out_features, in_features) if parts = 1
   Parameter* bias_ = nullptr;  // (parts, out_features), or (out_features)
   std::optional<LowRankAdapter> adapter_;
-  Tensor x_;
+  InFlight<Tensor> x_;
 };
 
 }  // namespace tessera

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "core/parameters/parameter.h"
+#include "parallel/in_flight.h"
 #include "parallel/layers/column_parallel_linear.h"
 #include "parallel/step_context.h"
 
@@ -22,7 +23,7 @@ class ReplicatedLinear {
  private:
   Parameter* weight_;          // (out_features, in_features)
   Parameter* bias_ = nullptr;  // (out_features)
-  Tensor x_;
+  InFlight<Tensor> x_;
 };
 
 }  // namespace tessera

@@ -37,7 +37,7 @@ Tensor RowParallelLinear::forward(const StepContext& ctx, const Tensor& x) {
 }
 
 void RowParallelLinear::forward(const StepContext& ctx, const Tensor& x, Tensor y) {
-  x_ = x;
+  x_.at(ctx) = x;
   const Arena::Scope scope(ctx.arena);
   RegionSum sum(ctx, y, tp_);
   linear_forward(x, weight_->value, {}, sum.part());
@@ -49,7 +49,7 @@ void RowParallelLinear::backward(const StepContext& ctx, const Tensor& dy, Tenso
   const Arena::Scope scope(ctx.arena);
   const Tensor all = all_rows(ctx, dy, tp_);
   linear_backward_input(all, weight_->value, dx);
-  if (adapter_) adapter_->backward(ctx, all, x_, dx);
+  if (adapter_) adapter_->backward(ctx, all, x_.at(ctx), dx);
   add_gradients(ctx, dy, all);
 }
 
@@ -59,7 +59,7 @@ void RowParallelLinear::backward_activation(const StepContext& ctx, const Tensor
   const Tensor all = all_rows(ctx, dy, tp_);
   if (adapter_) {
     linear_backward_input(all, weight_->value, dhidden);
-    adapter_->backward(ctx, all, x_, dhidden);
+    adapter_->backward(ctx, all, x_.at(ctx), dhidden);
     activation_backward(dhidden, hidden, kind, dhidden);
   } else {
     linear_activation_backward_input(all, weight_->value, hidden, kind, dhidden);
@@ -70,7 +70,7 @@ void RowParallelLinear::backward_activation(const StepContext& ctx, const Tensor
 void RowParallelLinear::add_gradients(const StepContext& ctx, const Tensor& local,
                                       const Tensor& all) {
   const bool has_bias = bias_ != nullptr, together = has_bias && !ctx.rows.split();
-  add_linear_gradients(all, x_, *weight_, together ? bias_ : nullptr);
+  add_linear_gradients(all, x_.at(ctx), *weight_, together ? bias_ : nullptr);
   if (has_bias && !together) add_bias_gradient(local, *bias_);
   if (has_bias) ctx.gradient_is_final(*bias_);
   ctx.gradient_is_final(*weight_);

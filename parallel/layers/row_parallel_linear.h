@@ -5,6 +5,7 @@
 #include "core/ops/activation.h"
 #include "core/parameters/parameter.h"
 #include "parallel/communicators/communicator.h"
+#include "parallel/in_flight.h"
 #include "parallel/layers/column_parallel_linear.h"
 #include "parallel/step_context.h"
 
@@ -24,7 +25,7 @@ class RowParallelLinear {
   void forward(const StepContext& ctx, const Tensor& x, Tensor y);
 
   /// Sets x for a backward pass after the caller has recomputed it.
-  void keep(const Tensor& x) { x_ = x; }
+  void keep(const StepContext& ctx, const Tensor& x) { x_.at(ctx) = x; }
 
   /// dy (..., n, out_features). Overwrites dx (..., N, local features); accumulates into the
   /// gradients of W and of the bias.
@@ -45,7 +46,7 @@ class RowParallelLinear {
   Parameter* weight_;          // (out_features, in_features)
   Parameter* bias_ = nullptr;  // (out_features)
   std::optional<LowRankAdapter> adapter_;
-  Tensor x_;
+  InFlight<Tensor> x_;
 };
 
 }  // namespace tessera

@@ -28,7 +28,7 @@ VocabParallelEmbedding::VocabParallelEmbedding(ParameterStore& store, const std:
                                   WidthRole::input)) {}
 
 Tensor VocabParallelEmbedding::forward(const StepContext& ctx, const Tensor& ids) {
-  ids_ = ids;
+  ids_.at(ctx) = ids;
   Shape shape = ids.shape();
   shape.push_back(table_->value.dim(1));
   const TrafficScope traffic(Traffic::embedding);
@@ -44,7 +44,8 @@ void VocabParallelEmbedding::backward(const StepContext& ctx, const Tensor& dout
   if (table_->frozen) return;
   const TrafficScope traffic(Traffic::embedding);
   const Arena::Scope scope(ctx.arena);
-  embedding_backward(ids_, all_rows(ctx, dout, tp_), vocab_.local, table_->grad_to_add_to());
+  embedding_backward(ids_.at(ctx), all_rows(ctx, dout, tp_), vocab_.local,
+                     table_->grad_to_add_to());
 }
 
 }  // namespace tessera

@@ -4,6 +4,7 @@
 
 #include "core/parameters/parameter.h"
 #include "parallel/communicators/communicator.h"
+#include "parallel/in_flight.h"
 #include "parallel/layers/partition.h"
 #include "parallel/step_context.h"
 
@@ -38,7 +39,7 @@ class VocabParallelEmbedding {
   Communicator& tp_;
   VocabPartition vocab_;
   Parameter* table_;
-  Tensor ids_;
+  InFlight<Tensor> ids_;
 };
 
 }  // namespace tessera

@@ -40,9 +40,10 @@ CrossAttention::CrossAttention(ParameterStore& store, const std::string& name,
 
 AttentionOptions CrossAttention::options(const StepContext& ctx) const {
   AttentionOptions options = heads_.options(ctx, RandomPurpose::cross_attention_dropout);
-  const EncodedSource& source = *saved_.source;
+  const Saved& saved = saved_.at(ctx);
+  const EncodedSource& source = *saved.source;
   options.mask.documents = source.target_documents;
-  options.memory = {saved_.key_values, source.documents, source.padded_rows};
+  options.memory = {saved.key_values, source.documents, source.padded_rows};
   return options;
 }
 
@@ -56,29 +57,31 @@ Tensor CrossAttention::forward(const StepContext& ctx, const Tensor& x,
   const TraceRange range("cross-attention");
   const Shape rows = ctx.rows.global_shape_of(x.shape());
   const int64_t count = rows[0] * rows[1];
-  saved_.source = &source;
-  saved_.queries = query_.forward(ctx, x).view({1, count, heads_.count, heads_.dim});
-  saved_.key_values = source.key_values.empty()
-                          ? project(ctx, source)
-                          : source.key_values[static_cast<size_t>(heads_.layer)];
-  saved_.out = ctx.arena.allocate(saved_.queries.shape(), x.dtype());
-  saved_.log_sum_exp = ctx.arena.allocate({1, heads_.count, count}, DType::f32);
-  attention_forward(saved_.queries, options(ctx), saved_.out, saved_.log_sum_exp);
-  return output_.forward(ctx, saved_.out.view({rows[0], rows[1], heads_.count * heads_.dim}));
+  Saved& saved = saved_.at(ctx);
+  saved.source = &source;
+  saved.queries = query_.forward(ctx, x).view({1, count, heads_.count, heads_.dim});
+  saved.key_values = source.key_values.empty()
+                         ? project(ctx, source)
+                         : source.key_values[static_cast<size_t>(heads_.layer)];
+  saved.out = ctx.arena.allocate(saved.queries.shape(), x.dtype());
+  saved.log_sum_exp = ctx.arena.allocate({1, heads_.count, count}, DType::f32);
+  attention_forward(saved.queries, options(ctx), saved.out, saved.log_sum_exp);
+  return output_.forward(ctx, saved.out.view({rows[0], rows[1], heads_.count * heads_.dim}));
 }
 
 void CrossAttention::backward(const StepContext& ctx, const Tensor& dy, Tensor dx) {
   const TraceRange range("cross-attention backward");
   const Arena::Scope scope(ctx.arena);
-  const EncodedSource& source = *saved_.source;
-  const int64_t rows = saved_.queries.dim(1), source_rows = saved_.key_values.dim(1);
+  const Saved& saved = saved_.at(ctx);
+  const EncodedSource& source = *saved.source;
+  const int64_t rows = saved.queries.dim(1), source_rows = saved.key_values.dim(1);
   const Shape flat = {1, rows, heads_.count * heads_.dim};
-  const Tensor dout = ctx.arena.allocate(saved_.out.shape(), dy.dtype());
-  const Tensor dqueries = ctx.arena.allocate(saved_.queries.shape(), dy.dtype());
-  const Tensor dkey_values = ctx.arena.allocate(saved_.key_values.shape(), dy.dtype());
+  const Tensor dout = ctx.arena.allocate(saved.out.shape(), dy.dtype());
+  const Tensor dqueries = ctx.arena.allocate(saved.queries.shape(), dy.dtype());
+  const Tensor dkey_values = ctx.arena.allocate(saved.key_values.shape(), dy.dtype());
   output_.backward(ctx, dy, dout.view(flat));
-  attention_backward(dout, saved_.queries, saved_.out, saved_.log_sum_exp, options(ctx), dqueries,
-                     {}, dkey_values);
+  attention_backward(dout, saved.queries, saved.out, saved.log_sum_exp, options(ctx), dqueries, {},
+                     dkey_values);
   const Tensor dstates = ctx.arena.allocate(source.states.shape(), dy.dtype());
   key_value_.backward(source.context(ctx),
                       dkey_values.view({1, source_rows, 2 * heads_.key_values * heads_.dim}),
@@ -88,7 +91,8 @@ void CrossAttention::backward(const StepContext& ctx, const Tensor& dy, Tensor d
 }
 
 void CrossAttention::weights(const StepContext& ctx, Tensor weights) const {
-  attention_weights(saved_.queries, saved_.log_sum_exp, options(ctx), weights);
+  const Saved& saved = saved_.at(ctx);
+  attention_weights(saved.queries, saved.log_sum_exp, options(ctx), weights);
 }
 
 }  // namespace tessera

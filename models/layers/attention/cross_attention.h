@@ -66,7 +66,7 @@ class CrossAttention {
   LocalHeads heads_;
   ColumnParallelLinear query_, key_value_;
   RowParallelLinear output_;
-  Saved saved_;
+  InFlight<Saved> saved_;
 };
 
 }  // namespace tessera

@@ -71,11 +71,12 @@ Tensor SelfAttention::project(const StepContext& ctx, const Tensor& x,
   Tensor qkv;
   if (query_norm_ != nullptr) {
     const Shape groups = grouped_shape(shape);
-    saved_.grouped = qkv_.forward(ctx, x).view(groups);
-    saved_.rstd =
+    Saved& saved = saved_.at(ctx);
+    saved.grouped = qkv_.forward(ctx, x).view(groups);
+    saved.rstd =
         ctx.arena.allocate({groups[0] * groups[1] * groups[2], heads_.in_group + 1}, DType::f32);
     qkv = ctx.arena.allocate(shape, x.dtype());
-    normalize_and_split(saved_.grouped, norm(), qkv, saved_.rstd);
+    normalize_and_split(saved.grouped, norm(), qkv, saved.rstd);
   } else if (is_grouped_) {
     qkv = ctx.arena.allocate(shape, x.dtype());
     const Arena::Scope scope(ctx.arena);
@@ -96,14 +97,15 @@ Shape SelfAttention::grouped_shape(const Shape& qkv) const {
 Tensor SelfAttention::forward(const StepContext& ctx, const Tensor& x, const Visibility& visibility,
                               const OutputRows* outputs) {
   const TraceRange range("attention");
-  saved_.qkv = project(ctx, x, visibility);
-  const int64_t batch = saved_.qkv.dim(0), seq = saved_.qkv.dim(1);
-  saved_.out = ctx.arena.allocate({batch, seq, heads_.count, heads_.dim}, x.dtype());
-  saved_.log_sum_exp = ctx.arena.allocate({batch, heads_.count, seq}, DType::f32);
-  saved_.visibility = visibility;
-  saved_.outputs = outputs;
-  attention_forward(saved_.qkv, options(ctx, visibility), saved_.out, saved_.log_sum_exp);
-  const Tensor out = saved_.out.view({batch, seq, heads_.count * heads_.dim});
+  Saved& saved = saved_.at(ctx);
+  saved.qkv = project(ctx, x, visibility);
+  const int64_t batch = saved.qkv.dim(0), seq = saved.qkv.dim(1);
+  saved.out = ctx.arena.allocate({batch, seq, heads_.count, heads_.dim}, x.dtype());
+  saved.log_sum_exp = ctx.arena.allocate({batch, heads_.count, seq}, DType::f32);
+  saved.visibility = visibility;
+  saved.outputs = outputs;
+  attention_forward(saved.qkv, options(ctx, visibility), saved.out, saved.log_sum_exp);
+  const Tensor out = saved.out.view({batch, seq, heads_.count * heads_.dim});
   if (outputs == nullptr) return output_.forward(ctx, out);
   return output_.forward(outputs->context(ctx), outputs->choose(ctx, out));
 }
@@ -111,15 +113,16 @@ Tensor SelfAttention::forward(const StepContext& ctx, const Tensor& x, const Vis
 void SelfAttention::backward(const StepContext& ctx, const Tensor& dy, Tensor dx) {
   const TraceRange range("attention backward");
   const Arena::Scope scope(ctx.arena);
-  const int64_t batch = saved_.qkv.dim(0), seq = saved_.qkv.dim(1);
+  const Saved& saved = saved_.at(ctx);
+  const int64_t batch = saved.qkv.dim(0), seq = saved.qkv.dim(1);
   const int64_t local_width = heads_.count * heads_.dim;
-  const Tensor dout = ctx.arena.allocate(saved_.out.shape(), dy.dtype());
-  const Tensor dqkv = ctx.arena.allocate(saved_.qkv.shape(), dy.dtype());
+  const Tensor dout = ctx.arena.allocate(saved.out.shape(), dy.dtype());
+  const Tensor dqkv = ctx.arena.allocate(saved.qkv.shape(), dy.dtype());
   output_backward(ctx, dy, dout.view({batch, seq, local_width}));
-  attention_backward(dout, saved_.qkv, saved_.out, saved_.log_sum_exp,
-                     options(ctx, saved_.visibility), dqkv, saved_.visibility.dposition_bias);
-  if (saved_.visibility.rotary.defined()) {
-    rotary_backward(saved_.visibility.rotary, heads_.count + heads_.key_values, dqkv);
+  attention_backward(dout, saved.qkv, saved.out, saved.log_sum_exp, options(ctx, saved.visibility),
+                     dqkv, saved.visibility.dposition_bias);
+  if (saved.visibility.rotary.defined()) {
+    rotary_backward(saved.visibility.rotary, heads_.count + heads_.key_values, dqkv);
   }
   const Shape projected = {batch, seq, dqkv.dim(2) * heads_.dim};
   if (!is_grouped_) return qkv_.backward(ctx, dqkv.view(projected), dx);
@@ -130,7 +133,7 @@ void SelfAttention::backward(const StepContext& ctx, const Tensor& dy, Tensor dx
 }
 
 void SelfAttention::output_backward(const StepContext& ctx, const Tensor& dy, const Tensor& dout) {
-  const OutputRows* outputs = saved_.outputs;
+  const OutputRows* outputs = saved_.at(ctx).outputs;
   if (outputs == nullptr) return output_.backward(ctx, dy, dout);
   const Arena::Scope scope(ctx.arena);
   const Tensor chosen = ctx.arena.allocate({1, outputs->index.numel(), dout.dim(2)}, dy.dtype());
@@ -142,15 +145,17 @@ void SelfAttention::groups_backward(const StepContext& ctx, const Tensor& dqkv,
                                     const Tensor& dgrouped) {
   if (query_norm_ == nullptr) return split_groups_backward(dqkv, dgrouped);
   const Arena::Scope scope(ctx.arena);
+  const Saved& saved = saved_.at(ctx);
   const GradientPair gradients = next_gradients(ctx, *query_norm_, key_norm_);
-  normalize_and_split_backward(dqkv, saved_.grouped, norm(), saved_.rstd, dgrouped, gradients.first,
+  normalize_and_split_backward(dqkv, saved.grouped, norm(), saved.rstd, dgrouped, gradients.first,
                                gradients.second, gradients.accumulate);
   ctx.gradient_is_final(*key_norm_);
   ctx.gradient_is_final(*query_norm_);
 }
 
 void SelfAttention::weights(const StepContext& ctx, Tensor weights) const {
-  attention_weights(saved_.qkv, saved_.log_sum_exp, options(ctx, saved_.visibility), weights);
+  const Saved& saved = saved_.at(ctx);
+  attention_weights(saved.qkv, saved.log_sum_exp, options(ctx, saved.visibility), weights);
 }
 
 Tensor SelfAttention::extend(const StepContext& ctx, const Tensor& x, KeyValueCache& cache,
@@ -167,7 +172,7 @@ Tensor SelfAttention::extend(const StepContext& ctx, const Tensor& x, KeyValueCa
             "start with all of them",
             seq, mask.prefix);
     Tensor out = forward(ctx, x, visibility);
-    cache.store(heads_.layer, saved_.qkv);
+    cache.store(heads_.layer, saved_.at(ctx).qkv);
     return out;
   }
   require(seq == 1,

@@ -82,7 +82,7 @@ class SelfAttention {
   ColumnParallelLinear qkv_;
   Parameter *query_norm_ = nullptr, *key_norm_ = nullptr;  // (D), of QK norm
   RowParallelLinear output_;
-  Saved saved_;
+  InFlight<Saved> saved_;
 };
 
 }  // namespace tessera
