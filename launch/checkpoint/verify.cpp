@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/exit_code.h"
 #include "launch/checkpoint/checkpoint.h"
 #include "launch/checkpoint/format/step_folder.h"
 
