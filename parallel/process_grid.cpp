@@ -38,6 +38,20 @@ std::string to_string(const std::vector<int>& group) {
   return fmt::format("{{{}}}", join_shortened(names, ", "));
 }
 
+/// Of axes of size 1, only these two.
+bool is_shown(const ProcessGrid& grid, Axis axis) {
+  return axis == Axis::data || axis == Axis::tensor || grid.size(axis) > 1;
+}
+
+std::string axes_text(const ProcessGrid& grid) {
+  std::vector<std::string> axes;
+  for (const Axis axis : kAxes) {
+    if (is_shown(grid, axis))
+      axes.push_back(fmt::format("{} {}", grid.size(axis), to_string(axis)));
+  }
+  return fmt::format("{}", fmt::join(axes, " × "));
+}
+
 std::string groups_text(const ProcessGrid& grid, Axis axis) {
   std::vector<std::string> texts;
   for (const std::vector<int>& group : grid.groups({axis})) texts.push_back(to_string(group));
@@ -128,21 +142,14 @@ std::vector<std::vector<int>> ProcessGrid::groups(AxisSet axes) const {
 }
 
 std::string to_string(const ProcessGrid& grid) {
-  std::vector<std::string> axes;
-  for (const Axis axis : kAxes) {
-    const bool always = axis == Axis::data || axis == Axis::tensor;
-    if (!always && grid.size(axis) == 1) continue;
-    axes.push_back(fmt::format("{} {}", grid.size(axis), to_string(axis)));
-  }
-  return fmt::format("{} rank{} = {}", grid.world_size(), grid.world_size() == 1 ? "" : "s",
-                     fmt::join(axes, " × "));
+  return fmt::format("{} = {}", grid.world_size(), axes_text(grid));
 }
 
 std::string to_text(const ProcessGrid& grid) {
-  std::string text = to_string(grid) + "\n";
+  const int ranks = grid.world_size();
+  std::string text = fmt::format("{} rank{} = {}\n", ranks, ranks == 1 ? "" : "s", axes_text(grid));
   for (const Axis axis : {Axis::tensor, Axis::context, Axis::data, Axis::pipeline}) {
-    const bool always = axis == Axis::data || axis == Axis::tensor;
-    if (always || grid.size(axis) > 1) text += groups_text(grid, axis);
+    if (is_shown(grid, axis)) text += groups_text(grid, axis);
   }
   return text;
 }
