@@ -55,7 +55,8 @@ function(tessera_add_cuda)
   target_sources(tessera_parallel PRIVATE ${staging})
   if(TESSERA_CUDA STREQUAL "EMULATED")
     # The same kernels, compiled as C++ with tests/emulator/include/cuda_runtime.h.
-    set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++;-Wno-unknown-pragmas")
+    set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX)
+    target_compile_options(tessera_core PRIVATE -xc++ -Wno-unknown-pragmas)
     target_include_directories(tessera_flags INTERFACE ${CMAKE_SOURCE_DIR}/tests/emulator/include)
     # The emulator's hot loops, which no sanitizer needs to check.
     set(unchecked block mma)

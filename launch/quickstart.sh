@@ -12,7 +12,7 @@ say() {
 say "1/5  Installing missing packages and building (takes minutes the first time)"
 install_missing "${packages[@]}"
 # A first build compiles several sources as one, which is faster. Later builds keep what build/cpu has.
-[ -d build/cpu ] || configure cpu -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=12
+[ -d build/cpu ] || configure cpu -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=24
 build cpu tessera
 tessera=build/cpu/tessera
 

@@ -9,6 +9,9 @@
 
 namespace tessera::cuda {
 
+/// Threads of a block, for kernels that work with any number.
+inline constexpr int kBlockThreads = 256;
+
 struct LaunchShape {
   dim3 grid;
   dim3 block;

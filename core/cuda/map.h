@@ -35,14 +35,13 @@ __global__ void map_kernel(int64_t n, Function function, To* out, const From*...
 /// class with a __device__ call operator.
 template <typename Function, typename To, typename... From>
 void map(const char* what, int64_t n, Function function, To* out, const From*... in) {
-  constexpr int kThreads = 256;
   constexpr int kPack = std::min({kPackSize<To>, kPackSize<From>...});
   using Kernel = void (*)(int64_t, Function, To*, const From*...);
   const bool packs = takes_packs<kPack>(out) && (takes_packs<kPack>(in) && ...);
   const Kernel kernel = packs ? Kernel{map_kernel<kPack, Function, To, From...>}
                               : map_kernel<1, Function, To, From...>;
-  launch(what, one_dimensional(packs ? ceil_div(n, kPack) : n, kThreads), kernel, n, function, out,
-         in...);
+  launch(what, one_dimensional(packs ? ceil_div(n, kPack) : n, kBlockThreads), kernel, n, function,
+         out, in...);
 }
 
 }  // namespace tessera::cuda

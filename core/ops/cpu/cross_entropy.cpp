@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/ops/cpu/row_blocks.h"
 #include "core/ops/cpu/streams.h"
@@ -11,8 +10,6 @@
 
 namespace tessera::cpu {
 namespace {
-
-constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 template <typename T>
 float maximum(const T* x, int64_t n) {

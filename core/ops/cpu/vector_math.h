@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "core/dtype.h"
 
@@ -11,6 +12,8 @@
 /// scalar remainder has the same bits as the vector loop. Polynomials are minimax fits;
 /// tests/core/ops/vector_math_test.cpp measures the stated errors against double precision.
 namespace tessera::cpu {
+
+inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 [[gnu::always_inline]] inline float to_float(float x) { return x; }
 [[gnu::always_inline]] inline float to_float(bfloat16 x) { return static_cast<float>(x); }

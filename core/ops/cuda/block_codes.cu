@@ -9,8 +9,8 @@ namespace tessera::cuda {
 namespace {
 
 // As many as codes, so that each loads one number of the table into shared memory.
-constexpr int kThreads = CodeTable::kCodes;
-constexpr int kWarps = kThreads / kWarpSize;
+constexpr int kCodeThreads = CodeTable::kCodes;
+constexpr int kCodeWarps = kCodeThreads / kWarpSize;
 constexpr int kOfLane = static_cast<int>(kCodeBlock) / kWarpSize;
 
 /// The pack at x + first of n elements, with zeros beyond the end.
@@ -39,7 +39,7 @@ __global__ void quantize_kernel(CodeTable table, const float* x, int64_t n, uint
   __syncthreads();
   constexpr int kPacks = kOfLane / N;
   const int lane = thread % kWarpSize;
-  const int64_t warps = static_cast<int64_t>(gridDim.x) * kWarps;
+  const int64_t warps = static_cast<int64_t>(gridDim.x) * kCodeWarps;
   for (int64_t block = global_thread() / kWarpSize; block * kCodeBlock < n; block += warps) {
     const auto place = [&](int pack) { return block * kCodeBlock + (pack * kWarpSize + lane) * N; };
     Floats<N> at[kPacks];
@@ -86,7 +86,7 @@ bool take_packs(const float* x, const uint8_t* codes) {
 
 void quantize_blocks(const Tensor& x, CodeMap map, Tensor codes, Tensor scales) {
   const bool packs = take_packs(x.data<float>(), codes.data<uint8_t>());
-  launch("quantize_blocks", one_dimensional(ceil_div(x.numel(), int64_t{kOfLane}), kThreads),
+  launch("quantize_blocks", one_dimensional(ceil_div(x.numel(), int64_t{kOfLane}), kCodeThreads),
          packs ? quantize_kernel<kPackSize<float>> : quantize_kernel<1>, code_table(map),
          x.data<float>(), x.numel(), codes.data<uint8_t>(), scales.data<float>());
 }
@@ -95,7 +95,7 @@ void dequantize_blocks(const Tensor& codes, const Tensor& scales, CodeMap map, T
   constexpr int kPack = kPackSize<float>;
   const bool packs = take_packs(x.data<float>(), codes.data<uint8_t>());
   launch("dequantize_blocks",
-         one_dimensional(packs ? ceil_div(x.numel(), int64_t{kPack}) : x.numel(), kThreads),
+         one_dimensional(packs ? ceil_div(x.numel(), int64_t{kPack}) : x.numel(), kCodeThreads),
          packs ? dequantize_kernel<kPack> : dequantize_kernel<1>, code_table(map),
          codes.data<uint8_t>(), scales.data<float>(), x.numel(), x.data<float>());
 }

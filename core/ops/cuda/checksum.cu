@@ -7,12 +7,11 @@
 namespace tessera::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int64_t kMaxSums = 1024;
+constexpr int64_t kMaxPartials = 1024;
 
 /// The sum over the threads of a block, valid in thread 0. All threads must call it.
 __device__ uint64_t sum_of_block(uint64_t x) {
-  __shared__ uint64_t sums[kThreads / kWarpSize];
+  __shared__ uint64_t sums[kBlockThreads / kWarpSize];
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   for (int step = kWarpSize / 2; step > 0; step /= 2) x += __shfl_xor_sync(kWholeWarp, x, step);
   if (lane == 0) sums[threadIdx.x / kWarpSize] = x;
@@ -35,7 +34,7 @@ __global__ void terms_kernel(const Bits* x, int64_t n, uint64_t* partials) {
 
 __global__ void total_kernel(const uint64_t* partials, int count, int64_t* out) {
   uint64_t sum = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) sum += partials[i];
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kBlockThreads) sum += partials[i];
   sum = sum_of_block(sum);
   if (threadIdx.x == 0) *out = static_cast<int64_t>(sum);
 }
@@ -44,8 +43,9 @@ __global__ void total_kernel(const uint64_t* partials, int count, int64_t* out) 
 
 void checksum(const Tensor& x, Tensor out) {
   constexpr const char* kOp = "checksum";
-  auto* partials = static_cast<uint64_t*>(workspace(kMaxSums * sizeof(uint64_t)));
-  const LaunchShape shape = one_dimensional(std::max<int64_t>(x.numel(), 1), kThreads, kMaxSums);
+  auto* partials = static_cast<uint64_t*>(workspace(kMaxPartials * sizeof(uint64_t)));
+  const LaunchShape shape =
+      one_dimensional(std::max<int64_t>(x.numel(), 1), kBlockThreads, kMaxPartials);
   const auto sum = [&](const auto* bits) {
     launch(kOp, shape, terms_kernel<std::remove_cvref_t<decltype(*bits)>>, bits, x.numel(),
            partials);
@@ -57,8 +57,8 @@ void checksum(const Tensor& x, Tensor out) {
   } else {
     sum(static_cast<const uint32_t*>(x.raw()));
   }
-  launch(kOp, {dim3(1), dim3(kThreads)}, total_kernel, partials, static_cast<int>(shape.grid.x),
-         out.data<int64_t>());
+  launch(kOp, {dim3(1), dim3(kBlockThreads)}, total_kernel, partials,
+         static_cast<int>(shape.grid.x), out.data<int64_t>());
 }
 
 }  // namespace tessera::cuda

@@ -7,8 +7,6 @@
 namespace tessera::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-
 struct History {
   double* added;
   double* norms;
@@ -22,7 +20,7 @@ __device__ bool is_finite(double x) { return fabs(x) <= DBL_MAX; }
 __device__ double median_of(const History& history) {
   __shared__ double median;
   const bool is_full = *history.added >= history.size;
-  for (int i = static_cast<int>(threadIdx.x); is_full && i < history.size; i += kThreads) {
+  for (int i = static_cast<int>(threadIdx.x); is_full && i < history.size; i += kBlockThreads) {
     const double norm = history.norms[i];
     int before = 0;
     for (int j = 0; j < history.size; ++j) {
@@ -80,7 +78,7 @@ History history_of(const NormHistory& norms, const ClipRule& rule) {
 void clip_scale(int64_t step, const ClipRule& rule, const Tensor& squares, const Tensor& losses,
                 const NormHistory& history, const StepRecord& record, Tensor grad_scale) {
   const History norms = history_of(history, rule);
-  launch("clip_scale", {dim3(1), dim3(norms.size > 0 ? kThreads : 1)}, clip_scale_kernel,
+  launch("clip_scale", {dim3(1), dim3(norms.size > 0 ? kBlockThreads : 1)}, clip_scale_kernel,
          static_cast<double>(step), rule, squares.data<double>(), losses.data<double>(),
          losses.numel(), norms, record.values.data<double>(), grad_scale.data<float>());
 }

@@ -45,7 +45,7 @@ __global__ void correct_kernel(const float* global_max, const float* target_logi
 }  // namespace
 
 void rescale_sum_exp(const Tensor& row_max, const Tensor& global_max, Tensor row_sum) {
-  launch("rescale_sum_exp", one_dimensional(row_sum.numel(), 256), rescale_kernel,
+  launch("rescale_sum_exp", one_dimensional(row_sum.numel(), kBlockThreads), rescale_kernel,
          row_max.data<float>(), global_max.data<float>(), row_sum.data<float>(), row_sum.numel());
 }
 

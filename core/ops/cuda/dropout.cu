@@ -9,8 +9,6 @@
 namespace tessera::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-
 /// The dropout of a tensor with some of `total` columns.
 struct ColumnsMask {
   DropoutMask mask;
@@ -66,8 +64,8 @@ void dropout(const Tensor& x, const Dropout& dropout, Tensor y) {
     const T* in = x.data<T>();
     T* out = y.data<T>();
     const auto run = [&]<int N>() {
-      launch("dropout", one_dimensional(ceil_div(n, N), kThreads), dropout_kernel<N, T>, in, mask,
-             n, out);
+      launch("dropout", one_dimensional(ceil_div(n, N), kBlockThreads), dropout_kernel<N, T>, in,
+             mask, n, out);
     };
     dispatch_pack<T>(std::gcd(columns, std::gcd(mask.first, total)), run, in, out);
   });
@@ -80,7 +78,7 @@ void bias_dropout_add(const Tensor& x, const Tensor& bias, const Tensor& residua
     const BranchEnd<T> end = branch_end<T>(x, bias, residual, dropout);
     T* to = out.data<T>();
     const auto run = [&]<int N>() {
-      launch("bias_dropout_add", one_dimensional(ceil_div(n, N), kThreads),
+      launch("bias_dropout_add", one_dimensional(ceil_div(n, N), kBlockThreads),
              bias_dropout_add_kernel<N, T>, end, n, to);
     };
     dispatch_pack<T>(columns, run, end.branch, end.bias, end.residual, to);

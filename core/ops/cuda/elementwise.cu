@@ -6,8 +6,6 @@
 namespace tessera::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-
 struct Identity {
   __device__ float operator()(float x) const { return x; }
 };
@@ -45,10 +43,10 @@ void fill_with(const Tensor& tensor, T value) {
   T* out = tensor.data<T>();
   const int64_t n = tensor.numel();
   if (takes_packs<kPack>(out)) {
-    launch("fill", one_dimensional(ceil_div(n, kPack), kThreads), fill_kernel<kPack, T>, out, n,
-           value);
+    launch("fill", one_dimensional(ceil_div(n, kPack), kBlockThreads), fill_kernel<kPack, T>, out,
+           n, value);
   } else {
-    launch("fill", one_dimensional(n, kThreads), fill_kernel<1, T>, out, n, value);
+    launch("fill", one_dimensional(n, kBlockThreads), fill_kernel<1, T>, out, n, value);
   }
 }
 

@@ -5,8 +5,6 @@
 namespace tessera::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-
 // Memory-bound: 8 bytes read and 4 written per element.
 struct EmaStep {
   float rate;
@@ -51,7 +49,7 @@ void ema_swap(Tensor weight, Tensor ema) {
   float *w = weight.data<float>(), *e = ema.data<float>();
   const int64_t n = weight.numel();
   const bool packs = takes_packs<kPack>(w) && takes_packs<kPack>(e);
-  launch("ema_swap", one_dimensional(packs ? ceil_div(n, kPack) : n, kThreads),
+  launch("ema_swap", one_dimensional(packs ? ceil_div(n, kPack) : n, kBlockThreads),
          packs ? ema_swap_kernel<kPack> : ema_swap_kernel<1>, w, e, n);
 }
 

@@ -5,8 +5,6 @@
 namespace tessera::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-
 struct Momentum {
   float beta;
   bool nesterov;
@@ -48,7 +46,7 @@ void launch_momentum(const MuonMomentum& settings, const float* grad_scale, cons
   constexpr int kPack = kPackSize<float>;
   const bool packs =
       takes_packs<kPack>(grad) && takes_packs<kPack>(exp_avg) && takes_packs<kPack>(update);
-  launch("muon_momentum", one_dimensional(packs ? ceil_div(n, kPack) : n, kThreads),
+  launch("muon_momentum", one_dimensional(packs ? ceil_div(n, kPack) : n, kBlockThreads),
          packs ? momentum_kernel<kPack, M, T, Moments> : momentum_kernel<1, M, T, Moments>,
          Momentum{settings.momentum, settings.nesterov}, grad_scale, grad, exp_avg, update, moments,
          n);

@@ -53,9 +53,9 @@ __global__ void step_kernel(Step step, const float* grad_scale, int64_t n) {
 
 template <typename Step>
 void launch_step(const char* what, const Step& step, const Tensor& grad_scale, int64_t n) {
-  constexpr int kThreads = 256, kPack = kPackSize<float>;
+  constexpr int kPack = kPackSize<float>;
   const bool packs = step.template takes_packs<kPack>();
-  launch(what, one_dimensional(packs ? ceil_div(n, kPack) : n, kThreads),
+  launch(what, one_dimensional(packs ? ceil_div(n, kPack) : n, kBlockThreads),
          packs ? step_kernel<kPack, Step> : step_kernel<1, Step>, step, grad_scale.data<float>(),
          n);
 }

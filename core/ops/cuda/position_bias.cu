@@ -8,8 +8,6 @@
 namespace tessera::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-
 // Runs once per pass.
 __global__ void alibi_kernel(int64_t first_head, int64_t n, int64_t count, int64_t columns,
                              float* table) {
@@ -53,7 +51,7 @@ __global__ void relative_backward_kernel(const float* dtable, BucketRanges bucke
 
 void alibi_bias(int64_t first_head, int64_t total_heads, Tensor table) {
   const auto n = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(total_heads)));
-  launch("alibi_bias", one_dimensional(table.numel(), kThreads), alibi_kernel, first_head, n,
+  launch("alibi_bias", one_dimensional(table.numel(), kBlockThreads), alibi_kernel, first_head, n,
          table.numel(), table.dim(1), table.data<float>());
 }
 
@@ -61,8 +59,8 @@ void relative_bias(const Tensor& weights, const BucketRanges& buckets, Tensor ta
   const int64_t reach = (table.dim(1) + 1) / 2;
   const auto blocks = static_cast<unsigned>(narrow<int>(weights.numel()));
   dispatch_float(weights.dtype(), [&]<typename T>() {
-    launch("relative_bias", {dim3(blocks), dim3(kThreads)}, relative_kernel<T>, weights.data<T>(),
-           buckets, table.dim(0), reach, table.data<float>());
+    launch("relative_bias", {dim3(blocks), dim3(kBlockThreads)}, relative_kernel<T>,
+           weights.data<T>(), buckets, table.dim(0), reach, table.data<float>());
   });
 }
 

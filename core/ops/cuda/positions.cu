@@ -15,8 +15,8 @@ __global__ void fill_positions_kernel(int64_t first, int64_t length, int64_t cou
 }  // namespace
 
 void fill_positions(int64_t first, Tensor positions) {
-  launch("fill_positions", one_dimensional(positions.numel(), 256), fill_positions_kernel, first,
-         positions.dim(1), positions.numel(), positions.data<int32_t>());
+  launch("fill_positions", one_dimensional(positions.numel(), kBlockThreads), fill_positions_kernel,
+         first, positions.dim(1), positions.numel(), positions.data<int32_t>());
 }
 
 }  // namespace tessera::cuda

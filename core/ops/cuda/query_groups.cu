@@ -63,7 +63,7 @@ __global__ void join_kernel(const T* dqkv, Groups of, T* dgrouped) {
 }
 
 // With QK norm: a warp per query, key or value of a group.
-constexpr int kThreads = 128;
+constexpr int kGroupThreads = 128;
 
 template <int N, typename T>
 __global__ void norm_kernel(const T* grouped, Groups of, const T* query_weight, const T* key_weight,
@@ -128,15 +128,15 @@ __global__ void norm_backward_kernel(const T* dqkv, const T* grouped, Groups of,
 template <typename T>
 __global__ void norm_weights_kernel(const T* dqkv, const T* grouped, Groups of, const float* rstds,
                                     RowPieces pieces, float* partials) {
-  constexpr int kWarps = kThreads / kWarpSize;
-  __shared__ float2 totals[kWarps][kWarpSize];
+  constexpr int kGroupWarps = kGroupThreads / kWarpSize;
+  __shared__ float2 totals[kGroupWarps][kWarpSize];
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
   const int64_t column = static_cast<int64_t>(blockIdx.x) * kWarpSize + lane;
   const int64_t begin = blockIdx.y * pieces.per_piece;
   const int64_t end = min(pieces.rows, begin + pieces.per_piece);
   float2 total = make_float2(0.0f, 0.0f);
-  for (int64_t group = begin + warp; column < of.d && group < end; group += kWarps) {
+  for (int64_t group = begin + warp; column < of.d && group < end; group += kGroupWarps) {
     for (int64_t index = 0; index <= of.in_group; ++index) {
       const int64_t row = group * (of.in_group + 2) + index;
       const Slot slot(of, row);
@@ -150,7 +150,7 @@ __global__ void norm_weights_kernel(const T* dqkv, const T* grouped, Groups of, 
   totals[warp][lane] = total;
   __syncthreads();
   if (warp != 0 || column >= of.d) return;
-  for (int w = 1; w < kWarps; ++w) {
+  for (int w = 1; w < kGroupWarps; ++w) {
     total = make_float2(total.x + totals[w][lane].x, total.y + totals[w][lane].y);
   }
   float* partial = partials + blockIdx.y * 2 * of.d + column;
@@ -159,7 +159,8 @@ __global__ void norm_weights_kernel(const T* dqkv, const T* grouped, Groups of, 
 }
 
 LaunchShape warp_per_slot(const Groups& of) {
-  return {dim3(static_cast<unsigned>(ceil_div(of.rows(), kThreads / kWarpSize))), dim3(kThreads)};
+  return {dim3(static_cast<unsigned>(ceil_div(of.rows(), kGroupThreads / kWarpSize))),
+          dim3(kGroupThreads)};
 }
 
 }  // namespace
@@ -187,10 +188,10 @@ void normalize_and_split_backward(const Tensor& dqkv, const Tensor& grouped,
   auto* partials = static_cast<float*>(workspace(elements * sizeof(float)));
   dispatch_float(dqkv.dtype(), [&]<typename T>() {
     const T *dy = dqkv.data<T>(), *x = grouped.data<T>();
-    launch(
-        kName,
-        {dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(pieces.count())), dim3(kThreads)},
-        norm_weights_kernel<T>, dy, x, of, rstd.data<float>(), pieces, partials);
+    launch(kName,
+           {dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(pieces.count())),
+            dim3(kGroupThreads)},
+           norm_weights_kernel<T>, dy, x, of, rstd.data<float>(), pieces, partials);
     const std::initializer_list<const Tensor*> tensors = {&dqkv, &grouped, &dgrouped,
                                                           &norm.query_weight, &norm.key_weight};
     dispatch_pack<T>(of.d, tensors, [&]<int N>() {

@@ -8,8 +8,7 @@
 namespace tessera::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kWarps = kThreads / kWarpSize;
+constexpr int kReduceWarps = kBlockThreads / kWarpSize;
 
 // --- the sum of squares: a partial sum a block, then one block for these -------------------------
 constexpr int64_t kMaxSums = 1024;
@@ -37,7 +36,7 @@ __global__ void partial_squares_kernel(const T* x, int64_t n, double* partials) 
 
 __global__ void add_partials_kernel(const double* partials, int count, double* out) {
   double total = 0.0;
-  for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) total += partials[i];
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kBlockThreads) total += partials[i];
   total = block_sum(total);
   if (threadIdx.x == 0) *out += total;
 }
@@ -49,7 +48,7 @@ template <int N, typename T>
 __global__ void column_sum_kernel(const T* x, RowPieces pieces, int64_t columns, float* partials) {
   constexpr int kAhead = 4;
   constexpr int kColumns = kWarpSize * N;
-  __shared__ float sums[kWarps][kColumns];
+  __shared__ float sums[kReduceWarps][kColumns];
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
   const int64_t first = static_cast<int64_t>(blockIdx.x) * kColumns, column = first + lane * N;
@@ -57,10 +56,11 @@ __global__ void column_sum_kernel(const T* x, RowPieces pieces, int64_t columns,
   const int64_t end = min(pieces.rows, begin + pieces.per_piece);
   Floats<N> total = {};
   if (column < columns) {
-    for (int64_t row = begin + warp; row < end; row += kAhead * kWarps) {
+    for (int64_t row = begin + warp; row < end; row += kAhead * kReduceWarps) {
       Pack<T, N> packs[kAhead] = {};
       for (int i = 0; i < kAhead; ++i) {
-        if (row + i * kWarps < end) packs[i] = load<N>(x + (row + i * kWarps) * columns + column);
+        if (row + i * kReduceWarps < end)
+          packs[i] = load<N>(x + (row + i * kReduceWarps) * columns + column);
       }
       for (int i = 0; i < kAhead; ++i) {
         for (int j = 0; j < N; ++j) total.at[j] += to_float(packs[i].at[j]);
@@ -69,9 +69,9 @@ __global__ void column_sum_kernel(const T* x, RowPieces pieces, int64_t columns,
   }
   for (int j = 0; j < N; ++j) sums[warp][lane * N + j] = total.at[j];
   __syncthreads();
-  for (int i = static_cast<int>(threadIdx.x); i < kColumns; i += kThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < kColumns; i += kBlockThreads) {
     float all = 0.0f;
-    for (int w = 0; w < kWarps; ++w) all += sums[w][i];
+    for (int w = 0; w < kReduceWarps; ++w) all += sums[w][i];
     if (first + i < columns) partials[blockIdx.y * columns + first + i] = all;
   }
 }
@@ -86,7 +86,7 @@ void add_column_sum(const Tensor& x, int64_t columns, Accumulate accumulate, flo
   auto* partials =
       static_cast<float*>(workspace(static_cast<size_t>(at_most * columns) * sizeof(float)));
   const LaunchShape shape{dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(pieces.count())),
-                          dim3(kThreads)};
+                          dim3(kBlockThreads)};
   launch("column_sum", shape, column_sum_kernel<N, T>, x.data<T>(), pieces, columns, partials);
   add_pieces(partials, pieces.count(), 1, columns, accumulate, out, nullptr);
 }
@@ -98,14 +98,14 @@ void add_sum_of_squares(const Tensor& x, Tensor out) {
   const int64_t n = x.numel();
   if (n == 0) return;
   auto* partials = static_cast<double*>(workspace(kMaxSums * sizeof(double)));
-  const LaunchShape shape = one_dimensional(ceil_div(n, 4), kThreads, kMaxSums);
+  const LaunchShape shape = one_dimensional(ceil_div(n, 4), kBlockThreads, kMaxSums);
   dispatch_float(x.dtype(), [&]<typename T>() {
     const T* from = x.data<T>();
     launch(kOp, shape,
            takes_packs<4>(from) ? partial_squares_kernel<4, T> : partial_squares_kernel<1, T>, from,
            n, partials);
   });
-  launch(kOp, {dim3(1), dim3(kThreads)}, add_partials_kernel, partials,
+  launch(kOp, {dim3(1), dim3(kBlockThreads)}, add_partials_kernel, partials,
          static_cast<int>(shape.grid.x), out.data<double>());
 }
 

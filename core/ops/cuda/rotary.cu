@@ -6,8 +6,6 @@
 namespace tessera::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-
 // Angles in double: at late positions fp32 has lost their last digits. Runs once per step.
 __global__ void table_kernel(const int32_t* positions, RotaryFormula formula, int64_t n,
                              int64_t half, float* table) {
@@ -49,7 +47,7 @@ __global__ void rotary_kernel(const float* table, float direction, int64_t token
 
 void rotary_table(const Tensor& positions, const RotaryFormula& formula, Tensor table) {
   const int64_t n = positions.numel(), half = table.dim(1) / 2;
-  launch("rotary_table", one_dimensional(n * half, kThreads), table_kernel,
+  launch("rotary_table", one_dimensional(n * half, kBlockThreads), table_kernel,
          positions.data<int32_t>(), formula, n, half, table.data<float>());
 }
 
@@ -58,8 +56,9 @@ void rotary(const Tensor& table, float direction, int64_t heads, Tensor in) {
   dispatch_float(in.dtype(), [&]<typename T>() {
     T* x = in.data<T>();
     const auto run = [&]<int N>() {
-      launch("rotary", one_dimensional(tokens * heads * (half / N), kThreads), rotary_kernel<N, T>,
-             table.data<float>(), direction, tokens, heads, all_heads, half, x);
+      launch("rotary", one_dimensional(tokens * heads * (half / N), kBlockThreads),
+             rotary_kernel<N, T>, table.data<float>(), direction, tokens, heads, all_heads, half,
+             x);
     };
     constexpr int kPack = kPackSize<T>;
     if (half % kPack == 0 && takes_packs<kPack>(x)) {

@@ -75,7 +75,7 @@ __global__ void count_equal_kernel(const int32_t* a, const int32_t* b, int64_t n
 }  // namespace
 
 void gather_rows(const Tensor& x, const Tensor& rows, Tensor out, int64_t first) {
-  embedding_forward(rows, x, {first, first + rows_of(x)}, out);
+  cuda::embedding_forward(rows, x, {first, first + rows_of(x)}, out);
 }
 
 void scatter_add_rows(const Tensor& dout, const Tensor& rows, Tensor dx, int64_t first) {
@@ -98,7 +98,7 @@ void argmax_rows(const Tensor& x, Tensor out) {
 }
 
 void gather_ints(const Tensor& values, const Tensor& rows, Tensor out) {
-  launch("gather_ints", one_dimensional(rows.numel(), 256), gather_ints_kernel,
+  launch("gather_ints", one_dimensional(rows.numel(), kBlockThreads), gather_ints_kernel,
          values.data<int32_t>(), rows.data<int32_t>(), rows.numel(), out.data<int32_t>());
 }
 

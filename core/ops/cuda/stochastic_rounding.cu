@@ -6,8 +6,6 @@
 namespace tessera::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-
 template <int N>
 __global__ void round_kernel(const float* x, RandomRounding rounding, int64_t n, bfloat16* y) {
   for_each_pack<N>(n, [&](auto size, int64_t first) {
@@ -23,7 +21,7 @@ void round_stochastically(const Tensor& x, const StochasticRounding& rounding, T
   bfloat16* out = y.data<bfloat16>();
   const int64_t n = x.numel();
   const bool packs = takes_packs<kPack>(in) && takes_packs<kPack>(out);
-  launch("round_stochastically", one_dimensional(packs ? ceil_div(n, kPack) : n, kThreads),
+  launch("round_stochastically", one_dimensional(packs ? ceil_div(n, kPack) : n, kBlockThreads),
          packs ? round_kernel<kPack> : round_kernel<1>, in, RandomRounding(rounding), n, out);
 }
 

@@ -5,10 +5,10 @@
 namespace tessera::cuda {
 namespace {
 
-struct Forward {
+struct TanhForward {
   __device__ float operator()(float x) const { return tanhf(x); }
 };
-struct Backward {
+struct TanhBackward {
   __device__ float operator()(float dy, float y) const { return dy * (1.0f - y * y); }
 };
 
@@ -16,13 +16,13 @@ struct Backward {
 
 void tanh_forward(const Tensor& x, Tensor y) {
   dispatch_float(x.dtype(), [&]<typename T>() {
-    map("tanh_forward", x.numel(), Forward{}, y.data<T>(), x.data<T>());
+    map("tanh_forward", x.numel(), TanhForward{}, y.data<T>(), x.data<T>());
   });
 }
 
 void tanh_backward(const Tensor& dy, const Tensor& y, Tensor dx) {
   dispatch_float(y.dtype(), [&]<typename T>() {
-    map("tanh_backward", y.numel(), Backward{}, dx.data<T>(), dy.data<T>(), y.data<T>());
+    map("tanh_backward", y.numel(), TanhBackward{}, dx.data<T>(), dy.data<T>(), y.data<T>());
   });
 }
 

@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-constexpr size_t kMostBytes = size_t{64} << 30;
+constexpr size_t kMostIdxBytes = size_t{64} << 30;
 
 struct IdxFile {
   std::vector<int64_t> dimensions;
@@ -31,8 +31,8 @@ size_t read_header(const std::string& path, const std::vector<uint8_t>& bytes, s
     const uint32_t size = static_cast<uint32_t>(bytes[i]) << 24 | bytes[i + 1] << 16 |
                           bytes[i + 2] << 8 | bytes[i + 3];
     require(size > 0, "{}: dimension {} is 0", path, i / 4 - 1);
-    require(elements <= kMostBytes / size, "{}: its header says that it has more than {} bytes",
-            path, kMostBytes);
+    require(elements <= kMostIdxBytes / size, "{}: its header says that it has more than {} bytes",
+            path, kMostIdxBytes);
     elements *= size;
     dimensions.push_back(size);
   }

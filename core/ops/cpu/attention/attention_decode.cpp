@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <limits>
 #include <vector>
 
 #include "core/ops/cpu/vector_math.h"
@@ -10,8 +9,6 @@
 namespace tessera::cpu {
 namespace {
 
-constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
-
 /// Rows of the planes that are added to a head's scores and that hide keys, from key 0 on; nullptr
 /// if there is none.
 struct ScoreRows {
@@ -21,7 +18,7 @@ struct ScoreRows {
 
   bool hides(int64_t s) const {
     return (hidden != nullptr && hidden[s] != 0) ||
-           (additive != nullptr && additive[s] == kMinusInf);
+           (additive != nullptr && additive[s] == kMinusInfinity);
   }
 };
 
@@ -29,7 +26,7 @@ template <typename T>
 void decode_head(const T* q, const T* keys, const T* values, const DecodedKeys& seen, int64_t d,
                  float scale, const ScoreRows& rows, float* sums, T* out) {
   std::fill_n(sums, d, 0.0f);
-  float max = kMinusInf;
+  float max = kMinusInfinity;
   float weight_sum = 0.0f;
   for (int64_t i = 0; i < seen.count(); ++i) {
     const int64_t s = seen.position(i);

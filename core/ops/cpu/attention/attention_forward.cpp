@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/ops/cpu/attention/attention_mask_tiles.h"
 #include "core/ops/cpu/attention/attention_segments.h"
@@ -12,15 +11,13 @@
 namespace tessera::cpu {
 namespace {
 
-constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
-
 /// The running softmax of the queries of one tile.
 struct RunningSoftmax {
   float max[kQueryTile];
   float sum[kQueryTile];
 
   explicit RunningSoftmax(int64_t rows) {
-    std::fill_n(max, rows, kMinusInf);
+    std::fill_n(max, rows, kMinusInfinity);
     std::fill_n(sum, rows, 0.0f);
   }
 
@@ -39,7 +36,7 @@ struct RunningSoftmax {
     }
     const float row_max = vec::fold16(lanes, [](float a, float b) { return b > a ? b : a; });
     // If every key so far is hidden, any finite reference makes all weights exp(−inf) = 0.
-    const float reference = row_max == kMinusInf ? 0.0f : row_max;
+    const float reference = row_max == kMinusInfinity ? 0.0f : row_max;
     std::fill_n(lanes, kTilePadding, 0.0f);
     for (int64_t c = 0; c < cols; c += kTilePadding) {
 #pragma omp simd
@@ -49,7 +46,7 @@ struct RunningSoftmax {
       }
     }
     const float row_sum = vec::fold16(lanes, [](float a, float b) { return a + b; });
-    const float shrink = max[r] == kMinusInf ? 0.0f : vec::exp_below(max[r] - reference);
+    const float shrink = max[r] == kMinusInfinity ? 0.0f : vec::exp_below(max[r] - reference);
     sum[r] = sum[r] * shrink + row_sum;
     max[r] = row_max;
     return shrink;
@@ -58,7 +55,7 @@ struct RunningSoftmax {
   /// 1 / sum, or 0 for a fully masked row.
   float normaliser(int64_t r) const { return sum[r] > 0.0f ? 1.0f / sum[r] : 0.0f; }
   float log_sum_exp(int64_t r) const {
-    return sum[r] > 0.0f ? max[r] + std::log(sum[r]) : kMinusInf;
+    return sum[r] > 0.0f ? max[r] + std::log(sum[r]) : kMinusInfinity;
   }
 };
 

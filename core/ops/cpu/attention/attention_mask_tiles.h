@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "core/ops/cpu/attention/attention_segments.h"
 #include "core/ops/cpu/attention/attention_tiles.h"
+#include "core/ops/cpu/vector_math.h"
 
 namespace tessera::cpu {
 
@@ -106,8 +106,8 @@ class SegmentMask {
       const Range visible = visible_keys({t, t + 1});
       const int64_t begin = std::clamp<int64_t>(visible.begin - keys.begin, 0, padded);
       const int64_t end = std::clamp<int64_t>(visible.end - keys.begin, begin, size);
-      std::fill(row, row + begin, kMinusInf);
-      std::fill(row + end, row + padded, kMinusInf);
+      std::fill(row, row + begin, kMinusInfinity);
+      std::fill(row + end, row + padded, kMinusInfinity);
       if (window_ > 0 && t >= global_) apply_pattern(t, keys.begin, size, row);
     }
   }
@@ -136,11 +136,11 @@ class SegmentMask {
     const int64_t begin = std::clamp<int64_t>(global_ - first, 0, size);
     if (global_ > 0) {
       const int64_t window = t - reach_ + 1 - first;
-      std::fill(row + begin, row + std::clamp(window, begin, size), kMinusInf);
+      std::fill(row + begin, row + std::clamp(window, begin, size), kMinusInfinity);
     }
     if (dilation_ == 1) return;
     for (int64_t c = begin; c < size; ++c) {
-      if ((t - first - c) % dilation_ != 0) row[c] = kMinusInf;
+      if ((t - first - c) % dilation_ != 0) row[c] = kMinusInfinity;
     }
   }
 
@@ -168,12 +168,10 @@ class SegmentMask {
     return true;
   }
 
-  static constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
-
   static bool all_minus_inf(const float* x, int64_t n) {
     int64_t finite = 0;
 #pragma omp simd reduction(+ : finite)
-    for (int64_t i = 0; i < n; ++i) finite += x[i] != kMinusInf;
+    for (int64_t i = 0; i < n; ++i) finite += x[i] != kMinusInfinity;
     return finite == 0;
   }
 
@@ -181,7 +179,7 @@ class SegmentMask {
   static void add(const float* additive, int64_t n, float* scores) {
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) {
-      scores[i] = additive[i] == kMinusInf ? kMinusInf : scores[i] + additive[i];
+      scores[i] = additive[i] == kMinusInfinity ? kMinusInfinity : scores[i] + additive[i];
     }
   }
 
@@ -196,7 +194,7 @@ class SegmentMask {
 
   static void hide(const uint8_t* hidden, int64_t n, float* scores) {
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) scores[i] = hidden[i] != 0 ? kMinusInf : scores[i];
+    for (int64_t i = 0; i < n; ++i) scores[i] = hidden[i] != 0 ? kMinusInfinity : scores[i];
   }
 
   bool causal_;

@@ -334,11 +334,12 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
     const AttentionRows<const T> in(a, qkv, options.memory.key_values);
     const AttentionRows<T> to(a, dqkv, dkey_values);
     const T* d_out = dout.data<T>();
-    constexpr int kThreads = 256, kPack = kPackSize<T>;
+    constexpr int kPack = kPackSize<T>;
     const T* result = out.data<T>();
     const bool packs = a.d % kPack == 0 && takes_packs<kPack>(d_out) && takes_packs<kPack>(result);
     launch("attention_backward",
-           {dim3(static_cast<unsigned>(ceil_div(rows * kDeltaLanes, kThreads))), dim3(kThreads)},
+           {dim3(static_cast<unsigned>(ceil_div(rows * kDeltaLanes, kBlockThreads))),
+            dim3(kBlockThreads)},
            packs ? delta_kernel<kPack, T> : delta_kernel<1, T>, a, d_out, result, delta);
     dispatch_tiles<T, true>(a.d, [&]<typename E>() {
       dispatch_form(a, [&]<AttentionForm kForm>() {
@@ -367,8 +368,9 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
       } else {
         add_diagonals.template operator()<AttentionForm::bias>();
       }
-      launch("attention_backward", one_dimensional(a.heads * (2 * int64_t{a.reach} - 1), kThreads),
-             add_bias_kernel, a, tiles, sums, dposition_bias.data<float>());
+      launch("attention_backward",
+             one_dimensional(a.heads * (2 * int64_t{a.reach} - 1), kBlockThreads), add_bias_kernel,
+             a, tiles, sums, dposition_bias.data<float>());
     });
   });
 }

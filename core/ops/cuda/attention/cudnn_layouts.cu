@@ -7,8 +7,6 @@
 namespace tessera::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-
 /// The documents, as kernels need them.
 struct Documents {
   const int32_t* ends;     // cumulative, if ragged
@@ -129,27 +127,27 @@ __global__ void clear_gradients_kernel(Documents documents, DocumentTables table
 }
 
 LaunchShape a_warp_a_row(const DocumentPlaces& places) {
-  return one_dimensional(places.count * places.length * kWarpSize, kThreads);
+  return one_dimensional(places.count * places.length * kWarpSize, kBlockThreads);
 }
 
 }  // namespace
 
 void describe_documents(const AttentionMask& mask, const DocumentPlaces& places, int64_t calls,
                         const RowElements& elements, const DocumentTables& tables) {
-  launch("describe_documents", one_dimensional(calls * (tables.documents + 1), kThreads),
+  launch("describe_documents", one_dimensional(calls * (tables.documents + 1), kBlockThreads),
          describe_kernel, Documents(mask, places), calls, elements, tables);
 }
 
 void write_dropout_seeds(const AttentionOptions& options, int64_t calls, int64_t* seeds) {
   RandomKey key = options.dropout.key;
   key.purpose = RandomPurpose::cudnn_seeds;
-  launch("write_dropout_seeds", one_dimensional(calls, kThreads), seeds_kernel, key,
+  launch("write_dropout_seeds", one_dimensional(calls, kBlockThreads), seeds_kernel, key,
          rng_of(options.dropout), options.first_head, options.total_heads, calls, seeds);
 }
 
 void copy_statistics(const float* from, const StatisticsLayout& from_layout, float* to,
                      const StatisticsLayout& to_layout, float of_nothing) {
-  launch("copy_statistics", one_dimensional(to_layout.heads * to_layout.rows, kThreads),
+  launch("copy_statistics", one_dimensional(to_layout.heads * to_layout.rows, kBlockThreads),
          copy_kernel, from, from_layout, to, to_layout, of_nothing);
 }
 

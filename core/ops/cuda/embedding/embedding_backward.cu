@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kPiece = kEmbeddingPiece;
 constexpr int kWindow = 16;  // a block sums the pieces that begin in so many sorted tokens
-constexpr int kThreads = 64;
+constexpr int kColumnThreads = 64;
 constexpr int kSumLanes = 8;  // threads per row in the second pass
 
 __device__ uint32_t row_of(SortKey key) { return static_cast<uint32_t>(key >> 32); }
@@ -58,16 +58,16 @@ __device__ void store_sums(const Floats<N>& sums, float* to) {
 }
 
 template <typename T, int N>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kColumnThreads)
     sum_pieces_kernel(const SortKey* sorted, int64_t count, const T* dout, int64_t columns,
                       float* dtable, Pieces pieces) {
   __shared__ SortKey keys[kWindow + kPiece];
   const int64_t first = static_cast<int64_t>(blockIdx.x) * kWindow;
-  for (int i = static_cast<int>(threadIdx.x); i < kWindow + kPiece; i += kThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < kWindow + kPiece; i += kColumnThreads) {
     keys[i] = first + i < count ? sorted[first + i] : ~SortKey{0};
   }
   __syncthreads();
-  const int64_t column = (static_cast<int64_t>(blockIdx.y) * kThreads + threadIdx.x) * N;
+  const int64_t column = (static_cast<int64_t>(blockIdx.y) * kColumnThreads + threadIdx.x) * N;
   if (column >= columns) return;
 
   int64_t row_begin = first;
@@ -142,8 +142,8 @@ void embedding_backward(const Tensor& ids, const Tensor& dout, Range local_rows,
   dispatch_float(dout.dtype(), [&]<typename T>() {
     dispatch_pack<T>(columns, {&dout, &dtable}, [&]<int N>() {
       const LaunchShape shape{dim3(static_cast<unsigned>(ceil_div(count, kWindow)),
-                                   static_cast<unsigned>(ceil_div(columns, kThreads * N))),
-                              dim3(kThreads)};
+                                   static_cast<unsigned>(ceil_div(columns, kColumnThreads * N))),
+                              dim3(kColumnThreads)};
       launch("embedding_backward", shape, sum_pieces_kernel<T, N>, sorted, count, dout.data<T>(),
              columns, table, pieces);
     });

@@ -8,8 +8,6 @@
 namespace tessera::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-
 /// IEEE numbers as integers: all bits but the sign, infinity, and the quiet NaN.
 template <typename Int>
 struct Bits;
@@ -59,15 +57,15 @@ void as_integers(const Tensor& x, Body&& body) {
 
 void to_order_keys(Tensor x) {
   as_integers(x, [&]<typename Int>(Int* bits) {
-    launch("to_order_keys", one_dimensional(x.numel(), kThreads), to_keys_kernel<Int>, bits,
+    launch("to_order_keys", one_dimensional(x.numel(), kBlockThreads), to_keys_kernel<Int>, bits,
            x.numel());
   });
 }
 
 void from_order_keys(Tensor x) {
   as_integers(x, [&]<typename Int>(Int* bits) {
-    launch("from_order_keys", one_dimensional(x.numel(), kThreads), from_keys_kernel<Int>, bits,
-           x.numel());
+    launch("from_order_keys", one_dimensional(x.numel(), kBlockThreads), from_keys_kernel<Int>,
+           bits, x.numel());
   });
 }
 
