@@ -81,6 +81,8 @@ function(tessera_add_cuda)
     target_sources(tessera_parallel PRIVATE ${nccl})
     return()
   endif()
+  # Newer versions of CMake would join them, but kernel_resources.tsv lists kernels by file.
+  set_source_files_properties(${kernels} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   file(GLOB_RECURSE libraries CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/ops/cuda/*.cpp)
   if(cudnn_found)
     target_compile_definitions(tessera_flags INTERFACE TESSERA_HAS_CUDNN)
