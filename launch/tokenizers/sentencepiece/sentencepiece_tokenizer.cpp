@@ -171,14 +171,7 @@ std::vector<int32_t> SentencePieceTokenizer::encode_with_special(std::string_vie
   std::vector<int32_t> tokens;
   bool after_special = false;
   const auto append_plain = [&](std::string_view plain) {
-    if (after_special && has_prefix() && !model_.normalization.remove_extra_whitespaces) {
-      return append(without_prefix(), plain, tokens);
-    }
-    const size_t space = std::min(plain.find_first_of(" \n\t\r"), plain.size());
-    if (after_special && space > 0 && has_prefix()) {
-      append(without_prefix(), plain.substr(0, space), tokens);
-      plain.remove_prefix(space);
-    }
+    if (after_special && has_prefix()) return append_continued(plain, tokens);
     append_in_parts(*processor_, plain, model_.cuts, tokens);
   };
   size_t plain_begin = 0;
@@ -206,16 +199,21 @@ std::vector<int32_t> SentencePieceTokenizer::encode_with_special(std::string_vie
 std::vector<int32_t> SentencePieceTokenizer::encode_part(std::string_view text,
                                                          const TextNeighbors& neighbors) const {
   if (!has_prefix() || !(neighbors.follows_text || neighbors.before)) return encode(text);
+  const bool begins_word = neighbors.before || neighbors.after_space;
+  if (begins_word && model_.normalization.remove_extra_whitespaces) return encode(text);
   std::vector<int32_t> tokens;
+  append_continued(text, tokens);
+  return tokens;
+}
+
+void SentencePieceTokenizer::append_continued(std::string_view text,
+                                              std::vector<int32_t>& tokens) const {
   if (!model_.normalization.remove_extra_whitespaces) {
-    append(without_prefix(), text, tokens);
-    return tokens;
+    return append(without_prefix(), text, tokens);
   }
   const size_t space = std::min(text.find_first_of(" \n\t\r"), text.size());
-  if (neighbors.before || neighbors.after_space || space == 0) return encode(text);
-  append(without_prefix(), text.substr(0, space), tokens);
+  if (space > 0) append(without_prefix(), text.substr(0, space), tokens);
   append_in_parts(*processor_, text.substr(space), model_.cuts, tokens);
-  return tokens;
 }
 
 bool SentencePieceTokenizer::is_llama() const {

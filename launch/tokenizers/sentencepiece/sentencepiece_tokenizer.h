@@ -70,6 +70,9 @@ class SentencePieceTokenizer final : public Tokenizer {
   using Processor = sentencepiece::SentencePieceProcessor;
 
   void find_special();
+  /// Appends the tokens of a text that continues a word, unless it starts with a space. The model
+  /// has a prefix.
+  void append_continued(std::string_view text, std::vector<int32_t>& tokens) const;
   /// Whether the model puts a ▁ in front of a text.
   bool has_prefix() const;
   /// The model without that.
