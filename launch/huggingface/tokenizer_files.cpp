@@ -20,7 +20,7 @@ void take_bytes(Vocabulary& vocabulary) {
   vocabulary.special = {256};
 }
 
-/// Reads the output of Tokenizer::to_json() for a "bpe".
+/// Reads the output of Tokenizer::to_json() for a "bpe" or "unigram".
 void take_bpe(const Json& json, Vocabulary& vocabulary) {
   vocabulary.bpe = bpe_from_json(JsonObject(json, "the tokenizer"));
   vocabulary.tokens = std::exchange(vocabulary.bpe.tokens, {});
@@ -43,6 +43,15 @@ Json ids_of(const Vocabulary& vocabulary) {
   Json ids = Json::object();
   for (size_t id = 0; id < vocabulary.tokens.size(); ++id) ids[vocabulary.tokens[id]] = id;
   return ids;
+}
+
+/// The pieces of a unigram model and their scores.
+Json pieces_of(const Vocabulary& vocabulary) {
+  Json pieces = Json::array();
+  for (const double score : vocabulary.bpe.scores) {
+    pieces.push_back(Json::array({vocabulary.tokens[pieces.size()], score}));
+  }
+  return pieces;
 }
 
 Json added_tokens(const Vocabulary& vocabulary) {
@@ -113,7 +122,7 @@ Vocabulary vocabulary_of(const Tokenizer& tokenizer) {
   const Json json = tokenizer.to_json();
   if (tokenizer.kind() == "byte") {
     take_bytes(vocabulary);
-  } else if (tokenizer.kind() == "bpe") {
+  } else if (tokenizer.kind() == "bpe" || tokenizer.kind() == "unigram") {
     take_bpe(json, vocabulary);
   } else {
     take_wordpiece(json, vocabulary);
@@ -133,8 +142,13 @@ Json bpe_tokenizer_json(const Vocabulary& vocabulary, bool adds_special) {
                               {"use_regex", true}};
   }
   if (adds_special) json["post_processor"] = template_processing(vocabulary);
-  json["model"]["vocab"] = ids_of(vocabulary);
-  json["model"]["merges"] = bpe.merges;
+  Json& model = json["model"];
+  if (bpe.is_unigram()) {
+    model["vocab"] = pieces_of(vocabulary);
+  } else {
+    model["vocab"] = ids_of(vocabulary);
+    model["merges"] = bpe.merges;
+  }
   return json;
 }
 

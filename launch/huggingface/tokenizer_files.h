@@ -17,9 +17,9 @@ namespace tessera {
 struct Vocabulary {
   std::vector<std::string> tokens;  ///< in the order of their ids
   std::vector<int32_t> special;     ///< ids of tokens without text, ascending
-  BpeDescription bpe;               ///< BPE; its `tokens` and `special` are the members above
-  bool lower_case = false;          ///< WordPiece
-  bool strip_accents = false;       ///< WordPiece
+  BpeDescription bpe;          ///< BPE, unigram; its `tokens` and `special` are the members above
+  bool lower_case = false;     ///< WordPiece
+  bool strip_accents = false;  ///< WordPiece
   std::optional<int32_t> end_of_document;
   SpecialTokens roles;
 
@@ -27,12 +27,12 @@ struct Vocabulary {
   Json token(std::optional<int32_t> id) const;
 };
 
-/// Supports kinds byte, bpe, wordpiece and wordpiece-cased. Bytes become byte-level BPE without
-/// merges, with <|endoftext|> as the token after a document.
+/// Supports kinds byte, bpe, unigram, wordpiece and wordpiece-cased. Bytes become byte-level BPE
+/// without merges, with <|endoftext|> as the token after a document.
 Vocabulary vocabulary_of(const Tokenizer& tokenizer);
 
-/// tokenizer.json of BPE and of WordPiece. With `adds_special`, encoding adds start and
-/// end tokens to a text, as for BERT.
+/// tokenizer.json of BPE or a unigram model, and of WordPiece. With `adds_special`, encoding adds
+/// start and end tokens to a text, as for BERT.
 Json bpe_tokenizer_json(const Vocabulary& vocabulary, bool adds_special);
 Json wordpiece_tokenizer_json(const Vocabulary& vocabulary, bool adds_special);
 

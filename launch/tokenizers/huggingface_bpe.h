@@ -13,8 +13,12 @@ namespace tessera {
 BpeDescription read_huggingface_bpe(const Json& json, HuggingFacePart& model,
                                     const std::string& source);
 
-/// The inverse, without "added_tokens", "post_processor" and the model's "vocab" and "merges":
-/// "normalizer", "pre_tokenizer", "decoder" and "model".
+/// Does the same for a model "Unigram".
+BpeDescription read_huggingface_unigram(const Json& json, HuggingFacePart& model,
+                                        const std::string& source);
+
+/// The inverse of both, without "added_tokens", "post_processor" and the model's "vocab" and
+/// "merges": "normalizer", "pre_tokenizer", "decoder" and "model".
 Json huggingface_bpe_parts(const BpeDescription& bpe);
 
 }  // namespace tessera

@@ -78,6 +78,7 @@ std::unique_ptr<Tokenizer> read_wordpiece(const Json& json, HuggingFacePart& mod
 std::string model_type(const HuggingFacePart& model) {
   if (!model.type().empty()) return model.type();
   if (model.object().has("merges")) return "BPE";
+  if (model.object().has("unk_id")) return "Unigram";
   return model.object().has("max_input_chars_per_word") ? "WordPiece" : "";
 }
 
@@ -99,10 +100,12 @@ std::unique_ptr<Tokenizer> huggingface_tokenizer(const Json& json, const std::st
   if (type == "BPE") {
     return std::make_unique<BpeTokenizer>(BpeVocabulary(read_huggingface_bpe(json, model, source)));
   }
+  if (type == "Unigram") {
+    return std::make_unique<BpeTokenizer>(
+        BpeVocabulary(read_huggingface_unigram(json, model, source)));
+  }
   if (type == "WordPiece") return read_wordpiece(json, model, source);
-  refuse_type(model.where(), type,
-              "\"BPE\" or \"WordPiece\", or instead of \"Unigram\" its SentencePiece model "
-              "(sentencepiece:path/to/file.model),");
+  refuse_type(model.where(), type, "\"BPE\", \"Unigram\" or \"WordPiece\"");
 }
 
 std::unique_ptr<Tokenizer> read_huggingface_tokenizer(const std::string& path) {

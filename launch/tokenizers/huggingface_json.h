@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-/// Reads a tokenizer.json of the Python package `tokenizers`: GPT-2's byte-level BPE or BERT's
+/// Reads a tokenizer.json of the Python package `tokenizers`: BPE, a unigram model or BERT's
 /// WordPiece. `path` is the file or its folder. Ignores post-processors that only add special
 /// tokens around a text, because encode() adds none. Throws, naming the setting, if the file
 /// requires anything unsupported that would change tokens.

@@ -19,6 +19,7 @@ class HuggingFacePart {
   /// Returns its "type"; empty if missing.
   std::string type() const;
   const JsonObject& object() const { return object_; }
+  const Json& json() const { return json_; }
   const std::string& where() const { return object_.where(); }
 
   /// Throws unless the setting is missing or has one of these values.

@@ -63,6 +63,8 @@ std::unique_ptr<Tokenizer> make_tokenizer(std::string_view text) {
       return read_huggingface_tokenizer(spec.path);
     case TokenizerKind::tessera:
       return read_own_tokenizer(spec.path);
+    case TokenizerKind::unigram:  // no specification has it
+      break;
     case TokenizerKind::none:
       fail("none is no tokenizer, but stands for data of ids: name the tokenizer here, {}",
            tokenizer_specs_allowed());
@@ -81,6 +83,7 @@ std::unique_ptr<Tokenizer> tokenizer_from_json(const Json& json, const std::stri
     case TokenizerKind::wordpiece_cased:
       return wordpiece_from_json(object, kCased);
     case TokenizerKind::bpe:
+    case TokenizerKind::unigram:
       return std::make_unique<BpeTokenizer>(BpeVocabulary(bpe_from_json(object)));
     case TokenizerKind::sentencepiece:
       return SentencePieceTokenizer::from_json(object);

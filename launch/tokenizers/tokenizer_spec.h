@@ -11,6 +11,7 @@ enum class TokenizerKind : uint8_t {
   wordpiece,        ///< BERT's, lower-cased and without accents
   wordpiece_cased,  ///< BERT's, with case and accents
   bpe,              ///< GPT-2's byte-level BPE
+  unigram,          ///< a unigram model of a tokenizer.json
   sentencepiece,    ///< a SentencePiece model
   huggingface,      ///< reads a tokenizer.json of one of these kinds
   tessera,          ///< reads the tokenizer of a checkpoint or dataset

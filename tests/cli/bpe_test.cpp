@@ -122,9 +122,10 @@ TEST_F(CliBpe, RejectsInvalidRequests) {
   write_text(folder() + "/merges.txt", "#version: 0.2\nx yz\n");
   expect_refused(run_prepare("bpe:" + folder()),
                  {folder() + "/merges.txt: line 2: the merge \"x yz\""});
-  write_text(path("tokenizer.json"), "{\"model\":{\"type\":\"Unigram\"}}");
+  write_text(path("tokenizer.json"), "{\"model\":{\"type\":\"WordLevel\"}}");
   expect_refused(run_prepare("huggingface:" + path("tokenizer.json").string()),
-                 {"tokenizer.json: \"model\" is \"Unigram\", but only \"BPE\" or \"WordPiece\""});
+                 {"tokenizer.json: \"model\" is \"WordLevel\", but only \"BPE\", \"Unigram\" or "
+                  "\"WordPiece\""});
 }
 
 TEST_F(CliBpe, RefusesToReplaceAFolderBeforeItChangesAnything) {

@@ -3,16 +3,17 @@
     python make_published_goldens.py [--check] [--train]
 
 Each tokenizer.json has the normalizer, pre-tokenizer, decoder, kind of model and added tokens of a
-published model (ModernBERT, Llama 2 and 3, Qwen2 and 3, Mistral, Gemma, GPT-4o, SmolLM, DeepSeek-V3) and a
-small vocabulary that is trained here. For each text the file contains the tokens with special tokens as ordinary text ("ids"),
+published model (ModernBERT, Llama 2 and 3, Qwen2 and 3, Mistral, Gemma, GPT-4o, SmolLM, DeepSeek-V3, T5, ALBERT,
+XLM-RoBERTa) and a small vocabulary that is trained here, or by SentencePiece (sentencepiece_golden.json). For each text the file contains the tokens with special tokens as ordinary text ("ids"),
 the tokens with special tokens recognized, if they differ, and the text of the latter if it is not the
-text itself. For every code point, hashed by block, it contains the NFC of texts that have it, and the
+text itself. For every code point, hashed by block, it contains texts with it after each normalizer, and the
 words by each rule.
 
 `--check` compares with the file instead of writing it. The tokenizers are those of the file, and new ones
 are trained; `--train` trains all, with ties broken by chance.
 """
 
+import base64
 import json
 import pathlib
 import sys
@@ -53,6 +54,8 @@ MORE_TEXTS = [
     "mail |||EMAIL_ADDRESS||| from |||IP_ADDRESS|||, call|||PHONE_NUMBER||||||IP_ADDRESS||| |||IP_",
     "<s>the</s> <s> the </s><unk> <pad>x<|begin_of_text|>hi<|eot_id|> <|end_of_text|>.<|end_of_text|",
     "<|im_start|>user\nHi<|im_end|>\n<think>\n\n</think> <tool_call> x</tool_call><|endoftext|>y",
+    "``quoted'' '''' \u2033 \u00a8x \uff21\u0300 \ufdfa \u2581\u2581x  \u2581 y \u200b \x01\x02x\n \u3000",
+    "\x01 a", " \u00a0b", "\r\n\r\nc", "\u0301d", "\ufeffe <mask> <extra_id_0>f<extra_id_1></s> [MASK]",
     "<bos>a<eos> <start_of_turn>user\n\n\nhi<end_of_turn>\n   \n <mask>",
     "wordy word words sword word. _word word1 (word) \u00e9word word\u00e9 word\u0301 word word",
     "left   LEFT   and   RIGHT   right RIGHT LEFT\n RIGHT \n   RIGHT  LEFT x",
@@ -110,6 +113,36 @@ def characters(first, vocab_size=420):
             "merges": merges}
 
 
+def sentencepiece_unigram():
+    """The unigram model of sentencepiece_golden.json, and its rules for characters."""
+    from sentencepiece import sentencepiece_model_pb2
+    golden = json.loads((pathlib.Path(__file__).parent / "sentencepiece_golden.json").read_text())
+    proto = sentencepiece_model_pb2.ModelProto()
+    proto.ParseFromString(base64.b64decode(golden["unigram"]["model"]))
+    vocab = [[piece.piece, piece.score] for piece in proto.pieces]
+    rules = base64.b64encode(proto.normalizer_spec.precompiled_charsmap).decode()
+    return ({"type": "Unigram", "unk_id": proto.trainer_spec.unk_id, "vocab": vocab, "byte_fallback": False},
+            {"type": "Precompiled", "precompiled_charsmap": rules})
+
+
+def trained_unigram(special, vocab_size=300):
+    """A unigram model trained by `tokenizers`."""
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Nmt(), normalizers.NFKC()])
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    trainer = trainers.UnigramTrainer(vocab_size=vocab_size, show_progress=False,
+                                      special_tokens=special, unk_token=special[0])
+    texts = [text for text in TEXTS + MORE_TEXTS if text.isascii() and "<" not in text]
+    tokenizer.train_from_iterator(texts, trainer)
+    return json.loads(tokenizer.to_str())["model"]
+
+
+def with_bytes(model):
+    """The same model with a piece for each byte, and without half of the others."""
+    pieces = model["vocab"][:3] + [[f"<0x{byte:02X}>", 0.0] for byte in range(256)] + model["vocab"][3::2]
+    return {**model, "vocab": pieces, "byte_fallback": True}
+
+
 def template(before, after, vocab):
     tokens = before + after
     special = [{"SpecialToken": {"id": name, "type_id": 0}} for name in tokens]
@@ -122,7 +155,8 @@ def template(before, after, vocab):
 
 def file_of(model, tokens, normalizer, pre_tokenizer, decoder, before=(), after=()):
     """A tokenizer.json; tokens that the vocabulary lacks come last."""
-    ids = dict(model["vocab"])
+    vocab = model["vocab"]
+    ids = dict(vocab) if isinstance(vocab, dict) else {piece: i for i, (piece, _) in enumerate(vocab)}
     for token in tokens:
         ids.setdefault(token["content"], len(ids))
     listed = sorted(({"id": ids[token["content"]], **token} for token in tokens),
@@ -148,6 +182,20 @@ def tokenizers():
     sequence = {"type": "Sequence", "decoders": back + strip}
     legacy = {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": MARK}, space]}
     old = ["<unk>", "<s>", "</s>"]
+
+    t5, rules = sentencepiece_unigram()
+    names = {piece for piece, _ in t5["vocab"]}
+    trained = trained_unigram(old)
+    squeeze = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
+    ends = {"type": "Replace", "pattern": {"Regex": r"\A +| +\z"}, "content": ""}
+    quotes = [{"type": "Replace", "pattern": {"String": text}, "content": '"'} for text in ("``", "''")]
+    plain = [{"type": name} for name in ("NFKD", "StripAccents", "Lowercase")]
+    words = part(pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]))
+    metaspace = part(decoders.Metaspace())
+    known = [added(name) for name in ("<pad>", "<unk>", "<s>", "</s>", "[CLS]", "[SEP]") if name in names]
+
+    def sequence_of(steps):
+        return {"type": "Sequence", "normalizers": steps}
 
     modernbert = byte_level("gpt2")
     modern = [added("|||IP_ADDRESS|||", False, True), added("<|padding|>")]
@@ -190,19 +238,48 @@ def tokenizers():
         "gemma": file_of(characters(["<pad>", "<eos>", "<bos>", "<unk>"]), gemma, space, part(
             pre_tokenizers.Split(" ", "merged_with_previous", False)),
             {"type": "Sequence", "decoders": back}, ["<bos>"]),
+        "t5": file_of(t5, known + [added(f"<extra_id_{i}>") for i in range(3)], rules, words, metaspace,
+                      after=["</s>"]),
+        "albert": file_of(t5, known + [added("[MASK]", lstrip=True)], sequence_of(quotes + plain + [rules, squeeze]),
+                          words, metaspace, ["[CLS]"], ["[SEP]"]),
+        "xlm-roberta": file_of(
+            t5, known + [added("word", False, True, single_word=True), added("<mask>", lstrip=True)],
+            sequence_of([rules, {"type": "Strip", "strip_left": False, "strip_right": True},
+                         {**squeeze, "content": MARK}]),
+            part(pre_tokenizers.Metaspace(prepend_scheme="first")), part(decoders.Metaspace(prepend_scheme="first"))),
+        "unigram": file_of(trained, [added(name) for name in old],
+                           sequence_of([{"type": "Nmt"}, {"type": "NFKC"}, squeeze]),
+                           part(pre_tokenizers.Metaspace()), metaspace),
+        "unigram with bytes": file_of(
+            with_bytes(trained), [added(name) for name in old],
+            sequence_of([ends, squeeze, space, {"type": "Replace", "pattern": {"Regex": "\\A" + MARK},
+                                                "content": MARK * 2}]),
+            part(pre_tokenizers.Metaspace(split=False)), sequence),
         "odd added tokens": file_of(qwen2, odd, nfc, part(split_of("llama3")), to_bytes),
         **{name: file_of(byte_level(rule, 350), chat[:1], None, part(split_of(rule)), to_bytes)
            for name, rule in (("gpt-4o", "o200k"), ("smollm", "smollm"), ("deepseek-v3", "deepseek3"))},
     }
 
 
+def without_special(file):
+    """A unigram tokenizer that has no way to write special tokens, which its pieces have otherwise."""
+    special = {token["content"] for token in file["added_tokens"] if token["special"]}
+    vocab = [[f"\ufdd0{i}" if piece in special else piece, score]
+             for i, (piece, score) in enumerate(file["model"]["vocab"])]
+    return {**file, "model": {**file["model"], "vocab": vocab}, "post_processor": None,
+            "added_tokens": [token for token in file["added_tokens"] if not token["special"]]}
+
+
 def cases(file):
     tokenizer = Tokenizer.from_str(json.dumps(file))
+    plain = tokenizer
+    if file["model"]["type"] == "Unigram":
+        plain = Tokenizer.from_str(json.dumps(without_special(file)))
     special = {token["id"] for token in file["added_tokens"] if token["special"]}
     made = []
     for text in CASES:
-        tokenizer.encode_special_tokens = True  # what stands in the text is text
-        ids = tokenizer.encode(text, add_special_tokens=False).ids
+        plain.encode_special_tokens = True  # what stands in the text is text
+        ids = plain.encode(text, add_special_tokens=False).ids
         tokenizer.encode_special_tokens = False
         with_special = tokenizer.encode(text, add_special_tokens=False).ids
         case = {"ids": ids}
@@ -217,7 +294,8 @@ def cases(file):
 
 
 def block_hashes():
-    nfc = normalizers.NFC()
+    forms = [normalizers.NFC(), normalizers.NFD(), normalizers.NFKC(), normalizers.NFKD(), normalizers.Nmt(),
+             normalizers.Lowercase(), normalizers.StripAccents()]
     splits = [pre_tokenizers.Split(Regex(rule), "isolated", False) for rule in RULES.values()]
     hashes = {}
     for code in range(0x110000):
@@ -226,7 +304,8 @@ def block_hashes():
         if code == MOST_SCRIPTS:
             splits = splits[:2]
         c = chr(code)
-        lines = [nfc.normalize_str(f"{c}a{c}\u0301e\u0301{c} o\u0323{c}\u0323{c}\u0338{c}\u3099")]
+        marked = f"{c}a{c}\u0301e\u0301{c} o\u0323{c}\u0323{c}\u0338{c}\u3099"
+        lines = [form.normalize_str(marked) for form in forms]
         text = f"a{c}b1{c}23{c}4567!{c}? {c}{c}  {c}\n{c} '{c}s'{c}\r\n \n{c}\n"
         for split in splits:
             lines.append(",".join(str(len(piece.encode())) for piece, _ in split.pre_tokenize_str(text)))

@@ -105,7 +105,7 @@ ExportedTokenizer export_tokenizer(const Tokenizer& tokenizer, const ModelConfig
              {"eos_token_id", id_or_null(tokenizer.end_of_document())},
              {"pad_token_id", id_or_null(tokenizer.special().padding)}};
   if (traits_of(model).objective == Objective::seq2seq) add_ends(tokenizer, out.ids);
-  if (kind == "byte" || kind == "bpe") {
+  if (kind == "byte" || kind == "bpe" || kind == "unigram") {
     export_bpe(vocabulary_of(tokenizer), model, out);
   } else if (kind == "wordpiece" || kind == "wordpiece-cased") {
     export_wordpiece(vocabulary_of(tokenizer), model, out);

@@ -7,6 +7,7 @@
 
 #include "core/checked.h"
 #include "core/error.h"
+#include "launch/support/text/base64.h"
 #include "launch/tokenizers/text/vocabulary_file.h"
 
 namespace tessera {
@@ -46,8 +47,11 @@ struct Flag {
 };
 constexpr Flag kFlags[] = {{"ignore_merges", &BpeDescription::ignore_merges},
                            {"characters", &BpeDescription::characters},
+                           {"byte_fallback", &BpeDescription::byte_fallback},
+                           {"split_spaces", &BpeDescription::split_spaces},
                            {"split_words", &BpeDescription::split_words},
-                           {"strip_start", &BpeDescription::strip_start}};
+                           {"strip_start", &BpeDescription::strip_start},
+                           {"metaspace_decoder", &BpeDescription::metaspace_decoder}};
 
 template <typename Value>
 Value value_of(const JsonObject& object, const char* key, std::initializer_list<Value> values) {
@@ -58,29 +62,64 @@ Value value_of(const JsonObject& object, const char* key, std::initializer_list<
   return *found;
 }
 
-std::vector<Normalization> normalizer_from_json(const JsonObject& object) {
-  constexpr size_t kMost = 8;
-  const std::string where = object.where() + ": \"normalizer\"";
-  std::vector<Normalization> steps;
-  for (const std::string& name : strings_of(object.list("normalizer"), where)) {
-    steps.push_back(normalization_of(name, where));
+/// A step as its name, or with parameters as a list of the name and these.
+NormalizationStep step_from_json(const Json& item, const std::string& where) {
+  const std::vector<std::string> words =
+      strings_of(item.is_array() ? item : Json::array({item}), where);
+  require(!words.empty(), "{} has a step without a name", where);
+  NormalizationStep step = normalization_of(words[0], where);
+  const bool has_rules = step.kind == Normalization::precompiled;
+  const size_t parameters = step.kind == Normalization::replace                ? 2
+                            : step.kind == Normalization::squeeze || has_rules ? 1
+                                                                               : 0;
+  require(words.size() == 1 + parameters || (words.size() == 1 && !has_rules),
+          "{}: the step {} has {} parameters instead of {}", where, quote(words[0]),
+          words.size() - 1, parameters);
+  if (has_rules) {
+    step.rules = std::make_shared<Charsmap>(from_base64(words[1], where), where);
+  } else if (words.size() > 1) {
+    step.to = words.back();
+    if (parameters == 2) step.from = words[1];
   }
-  require(steps.size() <= kMost, "{} has {} steps, but at most {} are supported", where,
-          steps.size(), kMost);
+  return step;
+}
+
+Json step_json(const NormalizationStep& step) {
+  Json json = Json::array({to_string(step.kind)});
+  if (step.kind == Normalization::precompiled) {
+    json.push_back(to_base64(step.rules->bytes()));
+  } else if (step != NormalizationStep(step.kind)) {
+    if (step.kind == Normalization::replace) json.push_back(step.from);
+    json.push_back(step.to);
+  }
+  return json.size() == 1 ? json[0] : json;
+}
+
+Normalizer normalizer_from_json(const JsonObject& object) {
+  const std::string where = object.where() + ": \"normalizer\"";
+  Normalizer steps;
+  for (const Json& item : object.list("normalizer")) steps.push_back(step_from_json(item, where));
   return steps;
 }
 
-constexpr std::string_view kWordRules[] = {"gpt2",  "qwen2",  "llama3",  "o200k", "deepseek3",
-                                           "digit", "digits", "digits3", "cjk"};
+struct WordRuleName {
+  WordRule rule;
+  std::string_view name;
+};
+constexpr WordRuleName kWordRules[] = {
+    {WordRule::gpt2, "gpt2"},     {WordRule::qwen2, "qwen2"},         {WordRule::llama3, "llama3"},
+    {WordRule::o200k, "o200k"},   {WordRule::deepseek3, "deepseek3"}, {WordRule::digit, "digit"},
+    {WordRule::digits, "digits"}, {WordRule::digits3, "digits3"},     {WordRule::cjk, "cjk"},
+};
 
 std::vector<WordRule> word_rules_from_json(const JsonObject& object) {
   constexpr size_t kMost = 8;
   const std::string where = object.where() + ": \"words\"";
   std::vector<WordRule> rules;
   for (const std::string& name : strings_of(object.list("words"), where)) {
-    const auto* found = std::find(std::begin(kWordRules), std::end(kWordRules), name);
+    const auto* found = std::ranges::find(kWordRules, name, &WordRuleName::name);
     require(found != std::end(kWordRules), "{}: there is no rule {}", where, quote(name));
-    rules.push_back(static_cast<WordRule>(found - std::begin(kWordRules)));
+    rules.push_back(found->rule);
   }
   require(!rules.empty() && rules.size() <= kMost, "{} has {} rules, but must have 1 to {}", where,
           rules.size(), kMost);
@@ -135,7 +174,12 @@ BpeDescription bpe_from_json(const JsonObject& object) {
   bpe.tokens_source = object.where();
   bpe.merges_source = object.where() + ": merge ";
   bpe.tokens = strings_of(object.list("tokens"), object.where() + ": \"tokens\"");
-  bpe.merges = strings_of(object.list("merges"), object.where() + ": \"merges\"");
+  if (object.has("scores")) {
+    bpe.scores = scores_of(object.list("scores"), object.where() + ": \"scores\"");
+    bpe.unknown = token_id(object.at("unknown"), object.where() + ": \"unknown\"");
+  } else {
+    bpe.merges = strings_of(object.list("merges"), object.where() + ": \"merges\"");
+  }
   bpe.special = token_ids(object.list("special"), object.where() + ": \"special\"");
   bpe.add_prefix_space = object.flag("add_prefix_space");
   for (const auto& [key, member] : kTokenLists) {
@@ -157,10 +201,14 @@ BpeDescription bpe_from_json(const JsonObject& object) {
 }
 
 Json to_json(const BpeDescription& bpe) {
-  Json json = {{"tokens", bpe.tokens},
-               {"merges", bpe.merges},
-               {"special", bpe.special},
-               {"add_prefix_space", bpe.add_prefix_space}};
+  Json json = {
+      {"tokens", bpe.tokens}, {"special", bpe.special}, {"add_prefix_space", bpe.add_prefix_space}};
+  if (bpe.is_unigram()) {
+    json["scores"] = bpe.scores;
+    json["unknown"] = bpe.unknown;
+  } else {
+    json["merges"] = bpe.merges;
+  }
   for (const auto& [key, member] : kTokenLists) {
     if (!(bpe.*member).empty()) json[key] = bpe.*member;
   }
@@ -171,11 +219,14 @@ Json to_json(const BpeDescription& bpe) {
     for (const WordRule rule : bpe.words) json["words"].push_back(to_string(rule));
   }
   if (bpe.metaspace) json["metaspace"] = to_string(*bpe.metaspace);
-  for (const Normalization step : bpe.normalizer) json["normalizer"].push_back(to_string(step));
+  for (const NormalizationStep& step : bpe.normalizer)
+    json["normalizer"].push_back(step_json(step));
   return json;
 }
 
-std::string_view to_string(WordRule rule) { return kWordRules[static_cast<size_t>(rule)]; }
+std::string_view to_string(WordRule rule) {
+  return std::ranges::find(kWordRules, rule, &WordRuleName::rule)->name;
+}
 
 std::string_view to_string(PrefixMark mark) {
   switch (mark) {
@@ -235,6 +286,18 @@ std::vector<std::string> NumberedTokens::in_order() const {
   tokens.reserve(by_id.size());
   for (const std::string* token : by_id) tokens.push_back(*token);
   return tokens;
+}
+
+std::vector<double> scores_of(const Json& list, const std::string& where) {
+  std::vector<double> scores;
+  scores.reserve(list.size());
+  for (const Json& item : list) {
+    require(item.is_number(), "{}: item {} must be a number, but is {}", where, scores.size(),
+            json_type(item));
+    scores.push_back(item.get<double>());
+  }
+  require(!scores.empty(), "{} is empty", where);
+  return scores;
 }
 
 std::vector<std::string> strings_of(const Json& list, const std::string& where) {

@@ -20,7 +20,8 @@ enum class PrefixMark : uint8_t {
   always,  ///< also the text after an added token
 };
 
-/// The unchecked contents of the files of a BPE tokenizer.
+/// The unchecked contents of the files of a BPE tokenizer, or of one with a unigram model, which
+/// differs only in how a word is split.
 struct BpeDescription {
   /// By id: bytes in GPT-2's alphabet (byte_alphabet.h), special tokens verbatim. With
   /// `characters` all are verbatim.
@@ -38,7 +39,7 @@ struct BpeDescription {
   /// Whether to put a space before text that does not start with one.
   bool add_prefix_space = false;
   /// Applied to text before it is split into words.
-  std::vector<Normalization> normalizer;
+  Normalizer normalizer;
   std::vector<WordRule> words = {WordRule::gpt2};  ///< each splits the words of the one before
   /// Whether a word that is a token is not split, even if no merges make it.
   bool ignore_merges = false;
@@ -46,12 +47,22 @@ struct BpeDescription {
   /// Whether merges join characters, as in Llama 2, instead of bytes. A character that is no token
   /// becomes bytes, "<0x0A>".
   bool characters = false;
+  /// Of a unigram model (unigram_pieces.h), which also has `characters` and no merges: the scores
+  /// of its pieces, which are the first tokens. Otherwise empty.
+  std::vector<double> scores;
+  int32_t unknown = 0;         ///< the piece for unknown characters
+  bool byte_fallback = false;  ///< whether their bytes are tokens instead, as always in BPE
+
+  /// With `characters`: whether words end at white space, which is dropped.
+  bool split_spaces = false;
   /// With `characters`: whether spaces become "▁" after normalization, and what gets one in front.
   std::optional<PrefixMark> metaspace;
   /// With `metaspace`: whether each "▁" starts a word.
   bool split_words = false;
-  /// With `characters`: whether decoding drops a space at the start.
+  /// With `characters`: whether decoding drops a space at the start; with `metaspace_decoder`, all
+  /// spaces of the first token.
   bool strip_start = false;
+  bool metaspace_decoder = false;  ///< of a unigram model
 
   /// For messages: "gpt2/vocab.json".
   std::string tokens_source;
@@ -59,6 +70,10 @@ struct BpeDescription {
   std::string merges_source;
   /// The number of the first merge in messages.
   int64_t first_merge = 1;
+
+  bool is_unigram() const { return !scores.empty(); }
+  /// Whether a character that is no token becomes bytes.
+  bool falls_back() const { return is_unigram() ? byte_fallback : characters; }
 
   std::string where_merge(size_t index) const;
 
@@ -70,8 +85,8 @@ struct BpeDescription {
 /// and the token or line, if either is invalid.
 BpeDescription read_bpe_folder(const std::string& folder);
 
-/// Reads an object with "tokens", "merges", "special", "add_prefix_space" and optionally the other
-/// members of BpeDescription.
+/// Reads an object with "tokens", "special", "add_prefix_space", "merges" unless it has "scores",
+/// and optionally the other members of BpeDescription.
 BpeDescription bpe_from_json(const JsonObject& object);
 
 /// The inverse of bpe_from_json(), without the kind.
@@ -103,6 +118,10 @@ class NumberedTokens {
   std::string source_;
   std::map<std::string, int32_t> tokens_;
 };
+
+/// Returns the items of a list of numbers, which is not empty; throws, starting with `where`, for
+/// anything else.
+std::vector<double> scores_of(const Json& list, const std::string& where);
 
 /// Returns the items of a list of strings; throws, starting with `where`, for anything else.
 std::vector<std::string> strings_of(const Json& list, const std::string& where);

@@ -8,6 +8,7 @@
 #include "launch/support/text/printable_text.h"
 #include "launch/tokenizers/text/bert_text.h"
 #include "launch/tokenizers/text/byte_level_words.h"
+#include "launch/tokenizers/tokenizer_spec.h"
 
 namespace tessera {
 
@@ -61,17 +62,18 @@ class BpeTokenizer::Encoding {
   std::string_view normalized(std::string_view text, const TextNeighbors& neighbors) {
     if (bpe_.normalizer.empty()) return text;
     if (!bpe_.characters && is_composed(text)) return text;
-    std::vector<Normalization> steps = bpe_.normalizer;
     // A token that is found in normalized text does not divide what is normalized.
     const bool continues =
         neighbors.follows_text ||
         (neighbors.before && std::ranges::binary_search(bpe_.normalized, *neighbors.before));
-    if (continues) std::erase(steps, Normalization::prepend);
-    return made_.emplace_back(normalize(text, steps));
+    std::string& made = made_.emplace_back(text);
+    moved_ = normalize_part(made, bpe_.normalizer, continues);
+    return made;
   }
 
   void add_words(std::string_view text, const TextNeighbors& neighbors) {
     const auto on_word = [this](std::string_view word) { add(word); };
+    if (bpe_.split_spaces) return add_spaced_words(text, neighbors, on_word);
     if (bpe_.characters) {
       tokenizer_.for_each_character_word(marked(text, neighbors), on_word);
       return;
@@ -82,13 +84,25 @@ class BpeTokenizer::Encoding {
     for_each_word(bpe_.words, text, on_word);
   }
 
+  template <typename OnWord>
+  void add_spaced_words(std::string_view text, TextNeighbors neighbors, OnWord&& on_word) {
+    std::string_view rest = without_leading_space(text);
+    if (rest.size() < text.size() || neighbors.after_space) neighbors.follows_text = false;
+    while (!rest.empty()) {
+      const std::string_view word = until_space(rest);
+      tokenizer_.for_each_character_word(marked(word, neighbors), on_word);
+      rest = without_leading_space(rest.substr(word.size()));
+      neighbors = {};
+    }
+  }
+
   /// Replaces and adds marks as "Metaspace" does.
   std::string_view marked(std::string_view text, const TextNeighbors& neighbors) {
     if (!bpe_.metaspace) return text;
     std::string& made = made_.emplace_back(normalize(text, {Normalization::replace}));
-    const bool gets_mark =
-        !neighbors.follows_text && (*bpe_.metaspace == PrefixMark::always ||
-                                    (*bpe_.metaspace == PrefixMark::first && !neighbors.before));
+    const bool gets_mark = !neighbors.follows_text &&
+                           (*bpe_.metaspace == PrefixMark::always ||
+                            (*bpe_.metaspace == PrefixMark::first && !neighbors.before && !moved_));
     if (gets_mark && made.rfind(kSpaceMark, 0) != 0) made.insert(0, kSpaceMark);
     return made;
   }
@@ -102,8 +116,7 @@ class BpeTokenizer::Encoding {
     const auto [place, is_new] = known_.try_emplace(word);
     auto& [begin, count] = place->second;
     if (is_new) {
-      tokenizer_.split_word(word, word_);
-      tokenizer_.merges_.join(word_, workspace_);
+      tokenizer_.encode_word(word, word_, workspace_);
       begin = tokens_.size();
       count = word_.size();
       tokens_.insert(tokens_.end(), word_.begin(), word_.end());
@@ -116,6 +129,7 @@ class BpeTokenizer::Encoding {
   const BpeDescription& bpe_;
   std::vector<int32_t>& tokens_;
   std::deque<std::string> made_;  ///< texts that words are parts of
+  bool moved_ = false;            ///< whether a normalizer removed the start of the text
   std::unordered_map<std::string_view, Place, WordHash> known_;
   std::vector<int32_t> word_;
   BpeMerges::Workspace workspace_;
@@ -126,6 +140,10 @@ BpeTokenizer::BpeTokenizer(BpeVocabulary vocabulary)
       merges_(vocabulary_.merges()),
       before_normalizing_(vocabulary_.added_tokens(false)),
       after_normalizing_(vocabulary_.added_tokens(true)) {
+  if (vocabulary_.description().is_unigram()) {
+    pieces_.emplace(vocabulary_.unigram_pieces());
+    return;
+  }
   std::vector<int32_t> word;
   BpeMerges::Workspace workspace;
   single_.reserve(vocabulary_.size());
@@ -137,6 +155,26 @@ BpeTokenizer::BpeTokenizer(BpeVocabulary vocabulary)
     const bool is_single = word.size() == 1 && word[0] == token;
     if (is_single || vocabulary_.description().ignore_merges) single_.emplace(bytes, token);
   }
+}
+
+std::string_view BpeTokenizer::kind() const {
+  return to_string(pieces_ ? TokenizerKind::unigram : TokenizerKind::bpe);
+}
+
+void BpeTokenizer::encode_word(std::string_view word, std::vector<int32_t>& tokens,
+                               BpeMerges::Workspace& workspace) const {
+  if (!pieces_) {
+    split_word(word, tokens);
+    return merges_.join(tokens, workspace);
+  }
+  const BpeDescription& unigram = vocabulary_.description();
+  tokens.clear();
+  pieces_->split(
+      word, [&](int32_t piece) { tokens.push_back(piece); },
+      [&](std::string_view text) {
+        if (!unigram.byte_fallback) return tokens.push_back(unigram.unknown);
+        for (const char byte : text) tokens.push_back(vocabulary_.byte_token(byte));
+      });
 }
 
 void BpeTokenizer::split_word(std::string_view word, std::vector<int32_t>& tokens) const {
@@ -205,8 +243,17 @@ int64_t BpeTokenizer::count_invalid(std::string_view text) const {
 
 size_t BpeTokenizer::last_cut(std::string_view text) const {
   const BpeDescription& bpe = vocabulary_.description();
-  const auto normalizes = [&](Normalization step) {
-    return std::find(bpe.normalizer.begin(), bpe.normalizer.end(), step) != bpe.normalizer.end();
+  if (bpe.is_unigram()) {
+    if (!bpe.split_spaces && !bpe.split_words) return 0;
+    return last_ascii_word_end(text, [&](char last, char first) {
+      return first == ' ' && may_cut_before_space(bpe.normalizer, last) &&
+             before_normalizing_.may_cut(last, first) && after_normalizing_.may_cut(last, first) &&
+             after_normalizing_.may_cut(last, kSpaceMark.front());
+    });
+  }
+  const auto normalizes = [&](Normalization kind) {
+    return std::ranges::find(bpe.normalizer, kind, &NormalizationStep::kind) !=
+           bpe.normalizer.end();
   };
   // The text after a cut would get a "▁".
   if (bpe.metaspace.value_or(PrefixMark::never) != PrefixMark::never ||
@@ -258,8 +305,12 @@ std::string BpeTokenizer::decode_characters(std::span<const int32_t> tokens) con
     }
     bytes.clear();
   };
+  const BpeDescription& description = vocabulary_.description();
+  bool is_first = true;
   for (const int32_t token : tokens) {
     if (vocabulary_.is_special(token)) continue;
+    const bool drops_marks = description.metaspace_decoder && description.strip_start && is_first;
+    is_first = false;
     if (const auto byte = vocabulary_.fallback_byte(token)) {
       bytes += *byte;
       continue;
@@ -267,13 +318,14 @@ std::string BpeTokenizer::decode_characters(std::span<const int32_t> tokens) con
     end_bytes();
     std::string_view rest = vocabulary_.text(token);
     for (size_t at = rest.find(kSpaceMark); at != rest.npos; at = rest.find(kSpaceMark)) {
-      text.append(rest.substr(0, at)).append(" ");
+      text.append(rest.substr(0, at)).append(drops_marks ? "" : " ");
       rest.remove_prefix(at + kSpaceMark.size());
     }
     text += rest;
   }
   end_bytes();
-  if (vocabulary_.description().strip_start && text.rfind(' ', 0) == 0) text.erase(0, 1);
+  const bool strips = description.strip_start && !description.metaspace_decoder;
+  if (strips && text.rfind(' ', 0) == 0) text.erase(0, 1);
   return text;
 }
 

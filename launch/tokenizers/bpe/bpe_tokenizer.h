@@ -12,13 +12,15 @@
 namespace tessera {
 
 /// BPE: merges join the bytes of each word (byte_level_words.h), as in GPT-2, or the characters of
-/// each word, as in Llama 2. Bytes survive a round trip unless a normalizer changes them;
-/// characters do if the text is valid UTF-8. Matches the Python package `tokenizers`.
+/// each word, as in Llama 2; or a unigram model splits each word, as in T5. Bytes survive a round
+/// trip unless a normalizer changes them; characters do if the text is valid UTF-8. Matches the
+/// Python package `tokenizers`.
 class BpeTokenizer final : public Tokenizer {
  public:
   explicit BpeTokenizer(BpeVocabulary vocabulary);
 
-  std::string_view kind() const override { return "bpe"; }
+  /// "bpe" or "unigram".
+  std::string_view kind() const override;
   int64_t vocab_size() const override { return static_cast<int64_t>(vocabulary_.size()); }
   std::vector<int32_t> encode(std::string_view text) const override;
   std::vector<int32_t> encode_with_special(std::string_view text) const override;
@@ -57,6 +59,9 @@ class BpeTokenizer final : public Tokenizer {
   /// Calls `on_word(std::string_view)` with each word of normalized text of characters.
   template <typename OnWord>
   void for_each_character_word(std::string_view text, OnWord&& on_word) const;
+  /// Returns in `tokens` those of a word.
+  void encode_word(std::string_view word, std::vector<int32_t>& tokens,
+                   BpeMerges::Workspace& workspace) const;
   /// The tokens of a word before any merge.
   void split_word(std::string_view word, std::vector<int32_t>& tokens) const;
   /// The text of a token that is not special; among characters with "▁".
@@ -66,7 +71,8 @@ class BpeTokenizer final : public Tokenizer {
   // The members below refer to the vocabulary.
   BpeVocabulary vocabulary_;
   BpeMerges merges_;
-  WordTokens single_;  ///< words that are a single token
+  std::optional<UnigramPieces> pieces_;  ///< instead of merges
+  WordTokens single_;                    ///< words that are a single token
   AddedTokens before_normalizing_;
   AddedTokens after_normalizing_;
 };

@@ -69,7 +69,7 @@ BpeVocabulary::BpeVocabulary(BpeDescription bpe) : bpe_(std::move(bpe)) {
   check_settings();
   const Ids ids = ids_of(bpe_);
   std::vector<bool> is_plain(size(), false);  // occurs in text
-  find_byte_tokens(ids, is_plain);
+  if (bpe_.falls_back() || !bpe_.characters) find_byte_tokens(ids, is_plain);
   add_merges(ids, is_plain);
   mark_special(is_plain);
   if (bpe_.characters) {
@@ -81,20 +81,62 @@ BpeVocabulary::BpeVocabulary(BpeDescription bpe) : bpe_(std::move(bpe)) {
 
 void BpeVocabulary::check_settings() const {
   const std::string& source = bpe_.tokens_source;
+  if (bpe_.is_unigram()) check_unigram();
+  require(bpe_.normalizer.size() <= kMostNormalizationSteps,
+          "{}: its normalizer has {} steps, but at most {} are supported", source,
+          bpe_.normalizer.size(), kMostNormalizationSteps);
+  for (const NormalizationStep& step : bpe_.normalizer) {
+    require(!step.from.empty() && step.from.size() <= kMostReplacedBytes &&
+                step.to.size() <= kMostReplacedBytes,
+            "{}: its normalizer replaces {} by {}, but texts of up to {} bytes are supported",
+            source, quote(step.from), quote(step.to), kMostReplacedBytes);
+    const bool is_of_bpe = step == Normalization::nfc || step == Normalization::prepend ||
+                           step == Normalization::replace;
+    require(bpe_.is_unigram() || is_of_bpe,
+            "{}: a normalizer of BPE may not have {}, only one of a unigram model", source,
+            to_string(step.kind));
+  }
   const bool only_composes =
-      std::all_of(bpe_.normalizer.begin(), bpe_.normalizer.end(),
-                  [](Normalization step) { return step == Normalization::nfc; });
+      std::ranges::count(bpe_.normalizer, Normalization::nfc, &NormalizationStep::kind) ==
+      std::ssize(bpe_.normalizer);
   require(bpe_.characters || only_composes,
           "{}: a normalizer of byte-level BPE may only be NFC, but this one changes spaces",
           source);
   require(bpe_.characters || (!bpe_.metaspace && !bpe_.strip_start),
           "{}: byte-level BPE has no \"\u2581\" for spaces", source);
+  require(
+      bpe_.is_unigram() || (!bpe_.byte_fallback && !bpe_.split_spaces && !bpe_.metaspace_decoder),
+      "{}: only a unigram model has \"byte_fallback\", \"split_spaces\" and "
+      "\"metaspace_decoder\"",
+      source);
   require(bpe_.metaspace || !bpe_.split_words,
           "{}: words start with \"\u2581\", but nothing makes a space one", source);
   require(!bpe_.characters || (!bpe_.ignore_merges && !bpe_.add_prefix_space &&
                                bpe_.words == BpeDescription().words),
           "{}: BPE of characters has no \"ignore_merges\", no \"add_prefix_space\" and no rule of "
           "words",
+          source);
+}
+
+void BpeVocabulary::check_unigram() const {
+  const std::string& source = bpe_.tokens_source;
+  require(bpe_.characters && bpe_.merges.empty(), "{}: a unigram model is one of characters",
+          source);
+  require(bpe_.scores.size() <= bpe_.tokens.size() &&
+              static_cast<size_t>(bpe_.unknown) < bpe_.scores.size(),
+          "{}: has {} scores, {} tokens and the unknown piece {}, but pieces are tokens with a "
+          "score, and the unknown one is a piece",
+          source, bpe_.scores.size(), bpe_.tokens.size(), bpe_.unknown);
+  require(!bpe_.split_spaces || bpe_.metaspace.value_or(PrefixMark::first) != PrefixMark::first,
+          "{}: \"metaspace\" must be \"never\" or \"always\" where words end at white space",
+          source);
+  require(
+      bpe_.metaspace != PrefixMark::first || knows_start(bpe_.normalizer),
+      "{}: with \"metaspace\" \"first\", a normalizer that drops what a text begins with is only "
+      "supported before \"NFKC\", \"NFKD\" and \"Precompiled\"",
+      source);
+  require(!bpe_.metaspace_decoder || !bpe_.byte_fallback,
+          "{}: a decoder \"Metaspace\" does not join bytes, so \"byte_fallback\" must be false",
           source);
 }
 
@@ -111,7 +153,7 @@ void BpeVocabulary::find_byte_tokens(const Ids& ids, std::vector<bool>& is_plain
             "{}: has no token {} for the byte 0x{:02x}, but {} has one for each of the 256 bytes, "
             "so that it can encode any text: is this {} vocabulary?",
             bpe_.tokens_source, quote(text), byte,
-            bpe_.characters ? "BPE with \"byte_fallback\"" : "byte-level BPE",
+            bpe_.characters ? "a model with \"byte_fallback\"" : "byte-level BPE",
             bpe_.characters ? "its" : "a byte-level");
     byte_tokens_[byte] = found->second;
     is_plain[static_cast<size_t>(found->second)] = true;
@@ -208,9 +250,10 @@ void BpeVocabulary::find_bytes() {
 
 void BpeVocabulary::find_characters(const Ids& ids) {
   bytes_.resize(size());
-  for (size_t byte = 0; byte < byte_tokens_.size(); ++byte) {
+  for (size_t byte = 0; bpe_.falls_back() && byte < byte_tokens_.size(); ++byte) {
     byte_of_.emplace(byte_tokens_[byte], static_cast<char>(byte));
   }
+  if (bpe_.is_unigram()) return;
   // An added token is also one of the model if merges have it.
   std::vector<bool> in_merges = is_word_;
   for (const BpeMerge& merge : merges_) {
@@ -233,6 +276,16 @@ void BpeVocabulary::find_characters(const Ids& ids) {
            (left.size() < kSpaceMark.size() ||
             left.substr(left.size() - kSpaceMark.size()) != kSpaceMark);
   });
+}
+
+UnigramPieces BpeVocabulary::unigram_pieces() const {
+  constexpr double kUnknownPenalty = 10;
+  std::vector<UnigramPieces::Piece> pieces;
+  for (size_t i = 0; i < bpe_.scores.size(); ++i) {
+    const auto id = static_cast<int32_t>(i);
+    if (!is_special(id)) pieces.push_back({bpe_.tokens[i], id, bpe_.scores[i]});
+  }
+  return {std::move(pieces), bpe_.unknown, std::ranges::min(bpe_.scores) - kUnknownPenalty};
 }
 
 std::optional<int32_t> BpeVocabulary::find_character(std::string_view character) const {

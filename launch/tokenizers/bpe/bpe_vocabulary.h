@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "launch/tokenizers/bpe/bpe_description.h"
+#include "launch/tokenizers/bpe/unigram_pieces.h"
 #include "launch/tokenizers/special_tokens.h"
 #include "launch/tokenizers/text/added_tokens.h"
 
@@ -34,6 +35,9 @@ bool is_special_name(std::string_view text);
 ///
 /// Of characters: the 256 bytes as "<0x0A>", characters, the results of merges, added and special
 /// tokens, which are declared.
+///
+/// A unigram model: pieces, added and special tokens, which are declared. Special tokens and the
+/// bytes are pieces, too.
 class BpeVocabulary {
  public:
   /// Throws unless tokens are unique and include all 256 bytes, merges are unique and combine two
@@ -52,6 +56,8 @@ class BpeVocabulary {
   std::optional<int32_t> find_character(std::string_view character) const;
   /// Among characters: the byte that a token stands for, if it does.
   std::optional<char> fallback_byte(int32_t token) const;
+  /// The pieces of a unigram model that occur in text, and others that are not special.
+  UnigramPieces unigram_pieces() const;
   /// Whether no word crosses from another character to a "▁", so that words can be split there.
   bool splits_before_mark() const { return splits_before_mark_; }
   /// Returns the token as written in the vocabulary.
@@ -76,6 +82,7 @@ class BpeVocabulary {
 
   std::string byte_text(uint8_t byte) const;
   void check_settings() const;
+  void check_unigram() const;
   void find_byte_tokens(const Ids& ids, std::vector<bool>& is_plain);
   void add_merges(const Ids& ids, std::vector<bool>& is_plain);
   void mark_special(std::vector<bool>& is_plain);

@@ -10,8 +10,8 @@
 #include "core/checked.h"
 #include "core/error.h"
 #include "launch/support/text/json.h"
-#include "launch/tokenizers/sentencepiece/sentencepiece_charsmap.h"
 #include "launch/tokenizers/text/bert_text.h"
+#include "launch/tokenizers/text/charsmap.h"
 #include "launch/tokenizers/wordpiece/wordpiece_vocabulary.h"
 
 namespace tessera {

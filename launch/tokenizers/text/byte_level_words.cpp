@@ -404,6 +404,14 @@ std::string_view without_trailing_space(std::string_view text) {
   return text;
 }
 
+std::string_view until_space(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t begin = at;
+    if (next_class(text, at) == CharacterClass::space) return text.substr(0, begin);
+  }
+  return text;
+}
+
 std::string_view without_leading_space(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     const size_t begin = at;

@@ -79,5 +79,7 @@ size_t last_byte_level_word_end(std::string_view text, bool before_space);
 /// Return `text` without trailing or leading white space.
 std::string_view without_trailing_space(std::string_view text);
 std::string_view without_leading_space(std::string_view text);
+/// Returns `text` up to its first white space.
+std::string_view until_space(std::string_view text);
 
 }  // namespace tessera

@@ -123,6 +123,24 @@ const icu::Normalizer2& unicode_9_nfd() {
   return nfd;
 }
 
+const icu::Normalizer2& unicode_9_nfkc() {
+  static const icu::FilteredNormalizer2 nfkc(instance(icu::Normalizer2::getNFKCInstance),
+                                             unicode_9());
+  return nfkc;
+}
+
+const icu::Normalizer2& unicode_9_nfkd() {
+  static const icu::FilteredNormalizer2 nfkd(instance(icu::Normalizer2::getNFKDInstance),
+                                             unicode_9());
+  return nfkd;
+}
+
+bool is_mark_of_unicode_9(UChar32 c) {
+  const bool is_mark = (U_MASK(u_charType(c)) & U_GC_M_MASK) != 0 && unicode_9().contains(c) != 0;
+  constexpr UChar32 kSandhiMark = 0x111C9;  // punctuation until Unicode 11
+  return (is_mark && c != kSandhiMark) || c == 0x1CF2 || c == 0x1CF3;  // letters since Unicode 12
+}
+
 UChar32 lower_case(UChar32 c) {
   if ((categories(c) & U_GC_LU_MASK) == 0 || c < 0x1C89) return u_tolower(c);
   if (0x10D50 <= c && c <= 0x10D65) return c + 0x20;

@@ -28,5 +28,10 @@ void require_icu(UErrorCode status, const char* what);
 const icu::Normalizer2& icu_nfc();
 const icu::Normalizer2& unicode_9_nfc();
 const icu::Normalizer2& unicode_9_nfd();
+const icu::Normalizer2& unicode_9_nfkc();
+const icu::Normalizer2& unicode_9_nfkd();
+
+/// A combining mark, as of Unicode 9.
+bool is_mark_of_unicode_9(UChar32 c);
 
 }  // namespace tessera

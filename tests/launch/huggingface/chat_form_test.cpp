@@ -318,7 +318,7 @@ TEST(ChatForm, HasTheTokensOfTheWholeText) {
     const char* name;
     std::function<void(BpeDescription&)> change;
   };
-  using Steps = std::vector<Normalization>;
+  using Steps = Normalizer;
   const Case cases[] = {
       {"marks no text", [](auto& bpe) { bpe.metaspace = PrefixMark::never; }},
       {"marks the first text", [](auto& bpe) { bpe.metaspace = PrefixMark::first; }},

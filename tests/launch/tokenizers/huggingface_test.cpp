@@ -175,7 +175,7 @@ TEST(HuggingFace, RejectsUnsupportedBpeSettings) {
       {"/decoder", nullptr, {"\"decoder\" is missing"}},
       {"/decoder", {{"type", "BPEDecoder"}}, {"\"decoder\" is \"BPEDecoder\""}},
       {"/model", nullptr, {"\"model\" must be an object"}},
-      {"/model/type", "Unigram", {"\"model\" is \"Unigram\"", "\"BPE\" or \"WordPiece\""}},
+      {"/model/type", "WordLevel", {"\"model\" is \"WordLevel\"", "\"Unigram\" or \"WordPiece\""}},
       {"/model/dropout", 0.1, {"\"dropout\" is 0.1, but only null or 0.0"}},
       {"/model/byte_fallback", 1, {"\"byte_fallback\" is 1"}},
       {"/model/byte_fallback", true, {"\"pre_tokenizer\" is \"ByteLevel\"", "of characters"}},

@@ -77,7 +77,8 @@ TEST_P(PublishedTokenizer, CutKeepsTokens) {
   }
   const std::string name = item().at("name");
   const bool marks_start = name.rfind("llama2", 0) == 0 || name == "mistral" ||
-                           name == "words with a mark";  // the text after a cut gets a mark
+                           name == "words with a mark" ||
+                           name == "unigram with bytes";  // the text after a cut gets a mark
   EXPECT_EQ(found, !marks_start);
 }
 
@@ -105,7 +106,10 @@ TEST(PublishedTokenizers, RejectUnsupportedSettingsOfCharacters) {
     std::initializer_list<std::string> facts;
   } cases[] = {
       {"llama2", "/normalizer/normalizers/0/prepend", "x", {"\"prepend\" is \"x\""}},
-      {"llama2", "/normalizer/normalizers/1/content", "_", {"\"content\" is \"_\""}},
+      {"llama2",
+       "/normalizer/normalizers/1/content",
+       "_",
+       {"\"normalizer\" is \"Replace\"", "by it"}},
       {"llama2", "/normalizer/normalizers/1/type", "NFKC", {"\"normalizer\" is \"NFKC\""}},
       {"llama2", "/normalizer/extra", 1, {"\"normalizer\": has \"extra\""}},
       {"llama2", "/model/ignore_merges", true, {"\"ignore_merges\" is true, but only false"}},
@@ -117,6 +121,20 @@ TEST(PublishedTokenizers, RejectUnsupportedSettingsOfCharacters) {
       {"mistral", "/pre_tokenizer/type", "Digits", {"\"pre_tokenizer\" is \"Digits\""}},
       {"gemma", "/normalizer", nullptr, {"only supported after a normalizer that replaces them"}},
       {"gemma", "/pre_tokenizer/behavior", "Isolated", {"\"behavior\" is \"Isolated\""}},
+      {"t5", "/model/unk_id", nullptr, {"\"unk_id\" is missing", "\"unk_token\""}},
+      {"t5", "/model/unk_id", 420, {"the unknown piece 420"}},
+      {"t5", "/model/vocab/3/1", "x", {"item 3 must be a piece and its score"}},
+      {"t5", "/model/vocab/3/0", "<s>", {"the token \"<s>\" is 1 here and 3 there"}},
+      {"t5", "/model/vocab", Json::array(), {"\"vocab\" is empty"}},
+      {"t5", "/model/nbest_size", 5, {"\"nbest_size\" is 5"}},
+      {"t5", "/normalizer/precompiled_charsmap", 5, {"must be a string, but is a number"}},
+      {"t5", "/normalizer/precompiled_charsmap", "AAAA", {"its rules are damaged"}},
+      {"t5", "/normalizer/type", "ByteLevel", {"\"normalizer\" is \"ByteLevel\""}},
+      {"t5", "/pre_tokenizer/pretokenizers/0/type", "Digits", {"\"pre_tokenizer\" is"}},
+      {"t5", "/pre_tokenizer/pretokenizers/1/prepend_scheme", "first", {"only \"never\" or"}},
+      {"albert", "/normalizer/normalizers/6/pattern/Regex", "\\s+", {"\\s+", "are supported"}},
+      {"unigram", "/decoder", nullptr, {"\"decoder\" of a \"Unigram\" model must be"}},
+      {"unigram with bytes", "/decoder/decoders/1/type", "Other", {"\"ByteFallback\""}},
   };
   for (const auto& tested : cases) {
     Json file = published(tested.tokenizer);
@@ -159,14 +177,65 @@ TEST(PublishedTokenizers, RejectDamagedDescriptions) {
   };
   refused("modernbert", "added", {100000}, {"c: token 100000 is declared as added"});
   refused("modernbert", "special", {5}, {"is declared as special, but it is a byte or the result"});
-  refused("modernbert", "normalizer", {"NFKC"}, {"\"normalizer\" is \"NFKC\""});
+  refused("modernbert", "normalizer", {"NFX"}, {"\"normalizer\" has a step \"NFX\""});
+  refused("modernbert", "normalizer", {"NFKC"}, {"of BPE may not have NFKC"});
   refused("modernbert", "normalizer", {"Replace"}, {"c: a normalizer of byte-level BPE"});
-  refused("modernbert", "normalizer", Json(9, "NFC"), {"has 9 steps, but at most 8"});
+  refused("modernbert", "normalizer", Json(17, "NFC"), {"has 17 steps, but at most 16"});
   refused("modernbert", "metaspace", "first", {"c: byte-level BPE has no"});
   refused("modernbert", "words", {"gpt5"}, {"c: \"words\": there is no rule \"gpt5\""});
   refused("llama2", "split_words", true, {"nothing makes a space one"});
   refused("llama2", "ignore_merges", true, {"BPE of characters has no \"ignore_merges\""});
   refused("llama2", "added", {0}, {"the token \"<unk>\" is both special and added"});
+  refused("llama2", "split_spaces", true, {"only a unigram model has"});
+  refused("t5", "unknown", 100000, {"c: has 420 scores, 423 tokens and the unknown piece 100000"});
+  refused("t5", "scores", {1, "x"}, {"\"scores\": item 1 must be a number, but is a string"});
+  refused("t5", "scores", Json::array(), {"\"scores\" is empty"});
+  refused("t5", "metaspace", "first", {"must be \"never\" or \"always\" where words end"});
+  refused("xlm-roberta", "normalizer", {"NFKC", "strip_left"}, {"only supported before \"NFKC\""});
+  refused("t5", "byte_fallback", true, {"\"Metaspace\" does not join bytes"});
+  refused("t5", "characters", false, {"a unigram model is one of characters"});
+  refused("t5", "normalizer", Json::array({Json::array({"Precompiled", "AAAA"})}),
+          {"its rules are damaged"});
+  refused("t5", "normalizer", {"Precompiled"}, {"\"Precompiled\" has 0 parameters instead of 1"});
+  refused("t5", "normalizer", Json::array({Json::array({"Replace", "", "x"})}),
+          {"replaces \"\" by \"x\""});
+  refused("t5", "normalizer", Json::array({Json::array()}), {"a step without a name"});
+}
+
+// With the ids of `tokenizers`: pieces of equal scores, and text whose characters are unknown but
+// which is a piece, because scores are high.
+TEST(PublishedTokenizers, UnigramScoresDecideAsInTokenizers) {
+  Json file = published("unigram");
+  file["added_tokens"] = Json::array();
+  file["normalizer"] = file["pre_tokenizer"] = nullptr;
+  Json& vocab = file["model"]["vocab"] = Json::array();
+  const auto add = [&](const std::string& piece, double score) {
+    vocab.push_back(Json::array({piece, score}));
+  };
+  add("<unk>", 20);
+  add("a", 20);
+  add("aa", 40);
+  add("xyz", 22);
+  const auto plain = huggingface_tokenizer(file, "t.json");
+  for (int byte = 0; byte < 256; ++byte) add(fmt::format("<0x{:02X}>", byte), 21);
+  file["model"]["byte_fallback"] = true;
+  file["decoder"] = published("unigram with bytes")["decoder"];
+  const auto bytes = huggingface_tokenizer(file, "t.json");
+  const struct {
+    const char* text;
+    Tokens plain, bytes;
+  } cases[] = {
+      {"aaaaa", {1, 2, 2}, {1, 2, 2}},
+      {"xyz", {3}, {3}},
+      {"xyzz", {0}, {124, 125, 126, 126}},
+      {"axyza", {1, 3, 1}, {1, 3, 1}},
+      {"<unk>", {0}, {0}},
+      {"z<unk>a", {0, 1}, {126, 64, 121, 114, 111, 66, 1}},
+  };
+  for (const auto& tested : cases) {
+    EXPECT_EQ(plain->encode(tested.text), tested.plain) << tested.text;
+    EXPECT_EQ(bytes->encode(tested.text), tested.bytes) << tested.text;
+  }
 }
 
 TEST(PublishedTokenizers, KeepBytesThatAreNotUtf8) {
@@ -188,10 +257,14 @@ TEST(PublishedRules, MatchForEveryCharacter) {
     if (code == 0x40000) code = 0xE0000;  // planes without characters
     std::string c;
     append_utf8(c, code);
-    std::string lines = normalize(c + "a" + c + "\u0301e\u0301" + c + " o\u0323" + c + "\u0323" +
-                                      c + "\u0338" + c + "\u3099",
-                                  {Normalization::nfc}) +
-                        "\n";
+    const std::string marked =
+        c + "a" + c + "\u0301e\u0301" + c + " o\u0323" + c + "\u0323" + c + "\u0338" + c + "\u3099";
+    std::string lines;
+    for (const Normalization form :
+         {Normalization::nfc, Normalization::nfd, Normalization::nfkc, Normalization::nfkd,
+          Normalization::nmt, Normalization::lowercase, Normalization::strip_accents}) {
+      lines += normalize(marked, {form}) + "\n";
+    }
     const std::string text = "a" + c + "b1" + c + "23" + c + "4567!" + c + "? " + c + c + "  " + c +
                              "\n" + c + " '" + c + "s'" + c + "\r\n \n" + c + "\n";
     std::vector<WordRule> rules = {WordRule::qwen2,     WordRule::llama3, WordRule::o200k,

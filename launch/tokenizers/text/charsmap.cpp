@@ -1,13 +1,19 @@
-#include "launch/tokenizers/sentencepiece/sentencepiece_charsmap.h"
+#include "launch/tokenizers/text/charsmap.h"
+
+#include <unicode/brkiter.h>
+#include <unicode/utext.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "core/error.h"
-#include "launch/tokenizers/sentencepiece/sentencepiece_model.h"
+#include "launch/tokenizers/text/bert_text.h"
+#include "launch/tokenizers/text/text_normalizer.h"
+#include "launch/tokenizers/text/unicode.h"
 
 namespace tessera {
 namespace {
@@ -118,6 +124,7 @@ class CharsmapCheck {
     require(result.size() <= kLongestResult,
             "{}: a rule produces {} bytes of text, but at most {} are allowed", where_,
             result.size(), kLongestResult);
+    require(count_invalid_utf8(result) == 0, "{}: a rule produces text that is not UTF-8", where_);
     makes_space_marks_ |= result.find(kSpaceMark) != std::string_view::npos;
     return result;
   }
@@ -151,10 +158,92 @@ class CharsmapCheck {
   std::array<bool, kSpaces.size()> becomes_space_{};
 };
 
+/// Calls `body` with each grapheme of `text`, which is valid UTF-8.
+template <typename Body>
+void for_each_grapheme(std::string_view text, Body&& body) {
+  thread_local const std::unique_ptr<icu::BreakIterator> graphemes = [] {
+    UErrorCode status = U_ZERO_ERROR;
+    std::unique_ptr<icu::BreakIterator> made(
+        icu::BreakIterator::createCharacterInstance(icu::Locale::getRoot(), status));
+    require_icu(status, "cannot find graphemes");
+    return made;
+  }();
+  UErrorCode status = U_ZERO_ERROR;
+  UText bytes = UTEXT_INITIALIZER;
+  utext_openUTF8(&bytes, text.data(), static_cast<int64_t>(text.size()), &status);
+  graphemes->setText(&bytes, status);
+  require_icu(status, "cannot read a text");
+  int32_t begin = graphemes->first();
+  for (int32_t end = graphemes->next(); end != icu::BreakIterator::DONE; end = graphemes->next()) {
+    body(text.substr(static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
+    begin = end;
+  }
+  utext_close(&bytes);
+}
+
 }  // namespace
 
 CharsmapFacts check_charsmap(std::string_view charsmap, const std::string& where) {
   return charsmap.empty() ? CharsmapFacts() : CharsmapCheck(charsmap, where).run();
+}
+
+Charsmap::Charsmap(std::string bytes, const std::string& where) : bytes_(std::move(bytes)) {
+  require(!bytes_.empty(), "{}: has no rules", where);
+  facts_ = check_charsmap(bytes_, where);
+  uint32_t trie_bytes = 0;
+  std::memcpy(&trie_bytes, bytes_.data(), sizeof(trie_bytes));
+  units_.resize(trie_bytes / kUnitBytes);
+  std::memcpy(units_.data(), bytes_.data() + sizeof(trie_bytes), trie_bytes);
+  results_begin_ = sizeof(trie_bytes) + trie_bytes;
+}
+
+std::optional<std::string_view> Charsmap::result_of(std::string_view text) const {
+  uint32_t at = Unit{units_[0]}.offset();
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    at ^= byte;
+    const Unit unit{units_[at]};
+    if (byte == 0 || unit.label() != byte) return std::nullopt;
+    at ^= unit.offset();
+    if (unit.has_leaf()) return bytes_.data() + results_begin_ + Unit{units_[at]}.value();
+  }
+  return std::nullopt;
+}
+
+void Charsmap::append(std::string_view grapheme, std::string& out) const {
+  constexpr size_t kMostAsWhole = 5;
+  if (grapheme.size() <= kMostAsWhole) {
+    if (const auto result = result_of(grapheme)) {
+      out += *result;
+      return;
+    }
+  }
+  while (!grapheme.empty()) {
+    const std::string_view character = grapheme.substr(0, first_character_end(grapheme));
+    out += result_of(character).value_or(character);
+    grapheme.remove_prefix(character.size());
+  }
+}
+
+std::string Charsmap::apply(std::string_view text) const {
+  std::string out;
+  out.reserve(text.size());
+  // Two ASCII characters are two graphemes, unless they are a line end.
+  const auto is_break = [&](size_t at) {
+    return is_ascii(text.substr(at - 1, 2)) && text.substr(at - 1, 2) != "\r\n";
+  };
+  for (size_t begin = 0; begin < text.size();) {
+    size_t end = begin + 1;
+    while (end < text.size() && !is_break(end)) ++end;
+    const std::string_view part = text.substr(begin, end - begin);
+    if (part.size() == 1) {
+      append(part, out);
+    } else {
+      for_each_grapheme(part, [&](std::string_view grapheme) { append(grapheme, out); });
+    }
+    begin = end;
+  }
+  return out;
 }
 
 }  // namespace tessera
