@@ -134,10 +134,11 @@ Normalizer read_normalizer(const Json& json, const std::string& source, const No
 }
 
 Normalizer read_normalizer(const Json& json, const std::string& source) {
-  return read_normalizer(
-      json, source, {},
-      "null, \"NFC\", \"NFD\", \"NFKC\", \"NFKD\", \"Nmt\", \"Lowercase\", \"StripAccents\", \"Strip\", "
-      "\"Precompiled\", \"Prepend\", \"Replace\" or a \"Sequence\" of these, with a \"Unigram\" model,");
+  return read_normalizer(json, source, {},
+                         "null, \"NFC\", \"NFD\", \"NFKC\", \"NFKD\", \"Nmt\", \"Lowercase\", "
+                         "\"StripAccents\", \"Strip\", "
+                         "\"Precompiled\", \"Prepend\", \"Replace\" or a \"Sequence\" of these, "
+                         "with a \"Unigram\" model,");
 }
 
 Json normalizer_json(const Normalizer& steps) {

@@ -86,8 +86,7 @@ TEST(WordPiece, RejectsHostileJson) {
   };
   EXPECT_TRUE(names_all(message("[]"), {"t.json must be an object"}));
   EXPECT_TRUE(names_all(message("{}"), {"t.json has no \"kind\""}));
-  EXPECT_TRUE(
-      names_all(message(R"({"kind":"words"})"), {"t.json", "\"words\"", "one of: byte"}));
+  EXPECT_TRUE(names_all(message(R"({"kind":"words"})"), {"t.json", "\"words\"", "one of: byte"}));
   EXPECT_TRUE(names_all(message(R"({"kind":"wordpiece"})"), {"t.json has no \"tokens\""}));
   EXPECT_TRUE(names_all(message(R"({"kind":"wordpiece","tokens":["[UNK]",7]})"),
                         {"item 1 of \"tokens\" must be a string"}));
