@@ -43,15 +43,6 @@ bool is_shown(const ProcessGrid& grid, Axis axis) {
   return axis == Axis::data || axis == Axis::tensor || grid.size(axis) > 1;
 }
 
-std::string axes_text(const ProcessGrid& grid) {
-  std::vector<std::string> axes;
-  for (const Axis axis : kAxes) {
-    if (is_shown(grid, axis))
-      axes.push_back(fmt::format("{} {}", grid.size(axis), to_string(axis)));
-  }
-  return fmt::format("{}", fmt::join(axes, " × "));
-}
-
 std::string groups_text(const ProcessGrid& grid, Axis axis) {
   std::vector<std::string> texts;
   for (const std::vector<int>& group : grid.groups({axis})) texts.push_back(to_string(group));
@@ -142,12 +133,17 @@ std::vector<std::vector<int>> ProcessGrid::groups(AxisSet axes) const {
 }
 
 std::string to_string(const ProcessGrid& grid) {
-  return fmt::format("{} = {}", grid.world_size(), axes_text(grid));
+  std::vector<std::string> axes;
+  for (const Axis axis : kAxes) {
+    if (is_shown(grid, axis))
+      axes.push_back(fmt::format("{} {}", grid.size(axis), to_string(axis)));
+  }
+  return fmt::format("{}", fmt::join(axes, " × "));
 }
 
 std::string to_text(const ProcessGrid& grid) {
   const int ranks = grid.world_size();
-  std::string text = fmt::format("{} rank{} = {}\n", ranks, ranks == 1 ? "" : "s", axes_text(grid));
+  std::string text = fmt::format("{} rank{} = {}\n", ranks, ranks == 1 ? "" : "s", to_string(grid));
   for (const Axis axis : {Axis::tensor, Axis::context, Axis::data, Axis::pipeline}) {
     if (is_shown(grid, axis)) text += groups_text(grid, axis);
   }

@@ -51,7 +51,7 @@ class ProcessGrid {
   std::array<int, kAxes.size()> sizes_ = {};
 };
 
-/// "4 = 2 data × 2 tensor". Axes of size 1 are left out, but for these two.
+/// "2 data × 2 tensor". Axes of size 1 are left out, but for these two.
 std::string to_string(const ProcessGrid& grid);
 
 /// The grid with its groups, for the start-up summary. Long lists are shortened.

@@ -100,7 +100,7 @@ TEST(ProcessGrid, PrintsItsGroups) {
   EXPECT_THAT(many, HasSubstr("{12, 13} ... {62, 63}\n"));
   EXPECT_THAT(many, HasSubstr("{0, 2, 4, 6, 8, 10, 12, ..., 62} {1, 3"));
   EXPECT_EQ(to_string(ProcessGrid(8, {.context = 2, .tensor = 2})),
-            "8 = 2 data × 2 context × 2 tensor");
+            "2 data × 2 context × 2 tensor");
 }
 
 TEST(ParallelGroups, AreThoseOfTheGridAndCountEachElementOnce) {

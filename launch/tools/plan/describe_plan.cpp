@@ -83,7 +83,7 @@ Json json_of(const GroupTraffic& traffic) {
 
 std::string to_string(const RunPlan& plan) {
   std::string text = fmt::format("a plan of {}; nothing was run\n", plan.config.run.dir);
-  text += fmt::format("ranks      {}\n", to_string(plan.grid));
+  text += fmt::format("ranks      {} = {}\n", plan.grid.world_size(), to_string(plan.grid));
   text += size_summary(plan.config, plan.grid, plan.memory);
   text += parameters_text(plan);
   return text + flops_text(plan) + traffic_text(plan.traffic);

@@ -263,7 +263,7 @@ std::string to_string(const Roofline& roofline) {
   std::string text =
       fmt::format("a lower bound on the time of a step of {} on {}; nothing was run\n",
                   roofline.config.run.dir, roofline.gpu.peaks.name);
-  text += fmt::format("ranks      {}\n", to_string(roofline.grid));
+  text += fmt::format("ranks      {} = {}\n", roofline.grid.world_size(), to_string(roofline.grid));
   text += fmt::format("model      {}, {}\n", human_model(roofline.config.model),
                       to_string(roofline.config.run.precision));
   text +=
@@ -304,9 +304,9 @@ Json to_json(const Roofline& roofline) {
 
 std::string roofline_markdown(const std::vector<Roofline>& rooflines) {
   const Roofline& first = rooflines.front();
-  std::string text =
-      fmt::format("{}, {}. {}. {}.\n\n", human_model(first.config.model),
-                  to_string(first.config.run.precision), to_string(first.grid), batch_text(first));
+  std::string text = fmt::format("{}, {}. {} ranks = {}. {}.\n\n", human_model(first.config.model),
+                                 to_string(first.config.run.precision), first.grid.world_size(),
+                                 to_string(first.grid), batch_text(first));
   text +=
       header_rows({"part", "op", "calls", "GFLOP of products", "other GFLOP", "GB"}, 2, rooflines);
   for (size_t i = 0; i < parts_of(first).size(); ++i) text += part_rows(rooflines, i);

@@ -86,7 +86,8 @@ ReplayReport run_replay(const ReplayOptions& options, Communicator& world) {
   trainer.tune_products();
   ReplayReport report;
   report.run = options.run;
-  report.layout = "ranks " + to_string(ranks.groups.grid);
+  report.layout = fmt::format("{} rank{} = {}", world.size(), world.size() == 1 ? "" : "s",
+                              to_string(ranks.groups.grid));
   report.start = start_or_resume(run.inputs.config, trainer, world, warn_of_skipped, options.step);
   report.steps = options.step - 1 - trainer.steps_done();
   run_steps_before(options, trainer, world.rank() == 0 && stderr_is_watched());
