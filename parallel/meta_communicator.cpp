@@ -122,7 +122,7 @@ std::vector<TrafficTally*> MetaGroups::tallies() const {
 GroupTraffic MetaGroups::traffic() const {
   GroupTraffic traffic;
   std::vector<Communicator*> groups = groups_.all();
-  std::ranges::rotate(groups, groups.begin() + 1);  // the world last
+  std::rotate(groups.begin(), groups.begin() + 1, groups.end());  // the world last
   for (Communicator* each : groups) {
     auto& group = static_cast<MetaCommunicator&>(*each);
     traffic.add(group.group(), group.tally());
