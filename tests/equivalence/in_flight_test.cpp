@@ -32,6 +32,7 @@ class TwoMicroBatches {
 
   /// The gradients of both, computed one after the other or with both in flight.
   Gradients gradients(bool both) {
+    both_ = both;
     store_.invalidate_grads();
     fill(sums_.tensor, 0.0);
     if (both) {
@@ -55,7 +56,7 @@ class TwoMicroBatches {
  private:
   StepContext context(int i) {
     StepContext ctx{arenas_[i]};
-    ctx.slot = i;
+    ctx.slot = both_ ? i : 0;
     ctx.training = true;
     ctx.recompute = run_.train.recompute;
     ctx.first_sequence = 2 * i;
@@ -82,6 +83,7 @@ class TwoMicroBatches {
   bool embeds() const { return run_.model.head == Head::embedding; }
 
   RunConfig run_;
+  bool both_ = false;
   const ParallelGroups& groups_;
   ParameterStore store_;
   Model model_;
