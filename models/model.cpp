@@ -130,8 +130,8 @@ void Model::forward(const StepContext& outer, const TokenBatch& batch) {
   pass.output = hidden_states(ctx, batch, outputs);
 }
 
-void Model::find_loss(const StepContext& ctx, const TokenBatch& batch, const LossWeights& weights,
-                      const LossSums& sums) {
+void Model::loss_and_gradient(const StepContext& ctx, const TokenBatch& batch,
+                              const LossWeights& weights, const LossSums& sums) {
   require(embedding_head_ == nullptr,
           "a model with an embedding head learns from the embeddings of a whole batch");
   const HeadPass heads = head_pass(ctx, batch);
@@ -161,7 +161,7 @@ void Model::backward(const StepContext& outer, const TokenBatch& batch) {
 void Model::train(const StepContext& ctx, const TokenBatch& batch, const LossWeights& weights,
                   const LossSums& sums) {
   forward(ctx, batch);
-  find_loss(ctx, batch, weights, sums);
+  loss_and_gradient(ctx, batch, weights, sums);
   backward(ctx, batch);
 }
 

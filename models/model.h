@@ -38,18 +38,18 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  /// The three parts of a micro-batch's pass: forward(), find_loss() or embed(), backward(). Other
-  /// micro-batches may be in flight between them, in slots of their own (StepContext::slot), whose
-  /// activations are in other memory. All parts need the same batch, which must live until
-  /// backward() has returned, and the same context, except for its reducer. Activations are in
-  /// ctx.arena, which the caller resets.
+  /// train() in three parts: forward(), loss_and_gradient() and backward(). Other micro-batches may
+  /// be in flight between them, each in a slot of its own (StepContext::slot) and with activations
+  /// in other memory. All parts need the same batch, which must live until backward() has returned,
+  /// and the same context, except for its reducer. Activations are in ctx.arena, which the caller
+  /// resets.
   void forward(const StepContext& ctx, const TokenBatch& batch);
 
   /// Adds the losses to `sums`, and adds the gradient of weights.token × token losses +
   /// weights.document × document losses to the gradients of the heads. Not for an embedding head,
   /// whose loss compares the texts of all micro-batches.
-  void find_loss(const StepContext& ctx, const TokenBatch& batch, const LossWeights& weights,
-                 const LossSums& sums);
+  void loss_and_gradient(const StepContext& ctx, const TokenBatch& batch,
+                         const LossWeights& weights, const LossSums& sums);
 
   /// Adds to all other gradients.
   void backward(const StepContext& ctx, const TokenBatch& batch);

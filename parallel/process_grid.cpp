@@ -38,7 +38,7 @@ std::string to_string(const std::vector<int>& group) {
   return fmt::format("{{{}}}", join_shortened(names, ", "));
 }
 
-/// Of axes of size 1, only these two.
+/// Hides axes of size 1, except for these two.
 bool is_shown(const ProcessGrid& grid, Axis axis) {
   return axis == Axis::data || axis == Axis::tensor || grid.size(axis) > 1;
 }

@@ -17,7 +17,7 @@ std::vector<const Json*> steps_of(const Json& json, const std::string& where, co
 Normalizer read_normalizer(const Json& json, const std::string& source, const Normalizer& allowed,
                            const char* allowed_names);
 
-/// The same for a unigram model: all steps.
+/// Reads "normalizer" for a unigram model, which supports all steps.
 Normalizer read_normalizer(const Json& json, const std::string& source);
 
 /// The inverse: a part, or null without steps.

@@ -29,9 +29,6 @@ class StepBatches final : public MicroBatchSource {
   int64_t first_sequence(int64_t i) const override { return batches_.global_rows(i).begin; }
   TokenBatch batch(int64_t i) override;
 
-  /// The place of the next step's first sample, from the moment that all ranks have loaded this
-  /// step's.
-  int64_t place() const { return place_; }
   /// Host memory of the buffers.
   size_t bytes() const { return prefetched_.bytes(); }
 
@@ -39,7 +36,7 @@ class StepBatches final : public MicroBatchSource {
   const TokenBatches& batches_;
   DeviceBatch& device_batch_;
   PrefetchedBatches prefetched_;
-  int64_t place_ = 0;
+  int64_t place_ = 0;  // of the next step's first sample, once all ranks have loaded this step
   int64_t steps_ = 0;  // left
 };
 

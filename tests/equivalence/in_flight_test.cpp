@@ -76,7 +76,7 @@ class TwoMicroBatches {
   void backward(int i) {
     const TokenBatch& batch = batches_[i].batch;
     if (embeds()) return model_.embed_backward(context(i), batch, embeddings_[i]);
-    model_.find_loss(context(i), batch, {0.3f, 0.7f}, {sums_.tensor});
+    model_.loss_and_gradient(context(i), batch, {0.3f, 0.7f}, {sums_.tensor});
     model_.backward(context(i), batch);
   }
 

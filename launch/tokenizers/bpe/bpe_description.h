@@ -47,8 +47,8 @@ struct BpeDescription {
   /// Whether merges join characters, as in Llama 2, instead of bytes. A character that is no token
   /// becomes bytes, "<0x0A>".
   bool characters = false;
-  /// Of a unigram model (unigram_pieces.h), which also has `characters` and no merges: the scores
-  /// of its pieces, which are the first tokens. Otherwise empty.
+  /// The scores of a unigram model (unigram_pieces.h), which also has `characters` and no merges:
+  /// those of its pieces, which are the first tokens. Empty for BPE.
   std::vector<double> scores;
   int32_t unknown = 0;         ///< the piece for unknown characters
   bool byte_fallback = false;  ///< whether their bytes are tokens instead, as always in BPE

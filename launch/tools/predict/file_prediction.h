@@ -67,9 +67,9 @@ struct FilePrediction {
   int64_t size() const { return std::ssize(inputs); }
 };
 
-/// What a classification head predicts for the texts or pairs of a file (for_each_unlabeled_line).
-/// `labels` are the labels' names, or empty for numbers. Throws, naming file and line, for a text
-/// that cannot be encoded.
+/// The predictions of a classification head for the texts or pairs of a file
+/// (for_each_unlabeled_line). `labels` are the labels' names, or empty for numbers. Throws, naming
+/// file and line, for a text that cannot be encoded.
 ///
 ///     tsv    label and its probability; labels and their probabilities, separated by |; or, for a
 ///            regression, score
