@@ -17,10 +17,10 @@ ModelConfig encoder_config(ModelConfig config) {
 // The decoder's layers are counted first, so that caches and random numbers of both differ.
 Encoder::Encoder(ParameterStore& store, const ModelConfig& config, Communicator& tp)
     : embeddings_(store, encoder_config(config), tp, {.name = "encoder.", .dropout_id = 1}),
-      transformer_(
-          store, encoder_config(config), tp,
-          {.name = "encoder.", .first_layer = static_cast<int>(config.resolved_decoder_layers())}) {
-}
+      transformer_(store, encoder_config(config), tp,
+                   {.name = "encoder.",
+                    .first_layer = static_cast<int>(config.resolved_decoder_layers()),
+                    .next_unit = "between stacks"}) {}
 
 const EncodedSource& Encoder::forward(const StepContext& ctx, const SourceTokens& source,
                                       const Tensor& target_documents) {

@@ -22,11 +22,14 @@ Transformer::Transformer(ParameterStore& store, const ModelConfig& config, Commu
       first_layer_(stack.first_layer),
       store_(store),
       position_bias_(store, stack.name, config, stack.causal, tp) {
+  first_unit_ = store.units().size();
   for (int layer = 0; layer < config.num_layers; ++layer) {
-    blocks_.emplace_back(store, fmt::format("{}blocks.{}", stack.name, layer), config,
-                         stack.first_layer + layer, stack.has_cross_attention, tp);
-    ends_.push_back(std::ssize(store.parameters()));
+    const std::string name = fmt::format("{}blocks.{}", stack.name, layer);
+    store.begin_unit(name);
+    blocks_.emplace_back(store, name, config, stack.first_layer + layer, stack.has_cross_attention,
+                         tp);
   }
+  store.begin_unit(stack.next_unit);
   if (const auto reason = attention_unsupported_reason(traits_of(config).mask_kinds())) {
     fail("no attention implementation supports the masks of this model: {}", *reason);
   }
@@ -140,6 +143,7 @@ Tensor Transformer::block_forward(const StepContext& ctx, size_t i) {
   const Visibility& view = view_of(saved.views, i);
   const bool is_read_again = !ctx.training || i >= first_trained_block();
   const OutputRows* outputs = outputs_of(saved, i);
+  const UnitInUse unit(ctx, first_unit_ + i);
   if (ctx.recompute != Recompute::block && is_read_again) {
     return blocks_[i].forward(ctx, x, view, outputs);
   }
@@ -154,8 +158,8 @@ Tensor Transformer::block_forward(const StepContext& ctx, size_t i) {
 size_t Transformer::first_trained_block() const {
   const auto& parameters = store_.parameters();
   const auto trained = std::ranges::find(parameters, false, &Parameter::frozen);
-  const auto block = std::ranges::upper_bound(ends_, trained - parameters.begin());
-  return static_cast<size_t>(block - ends_.begin());
+  if (trained == parameters.end()) return blocks_.size();
+  return std::clamp(trained->unit, first_unit_, first_unit_ + blocks_.size()) - first_unit_;
 }
 
 ResidualGradient Transformer::residual_gradient(const StepContext& ctx, const Tensor& sum) const {
@@ -186,6 +190,7 @@ Tensor Transformer::backward(const StepContext& ctx, Tensor gradient) {
   ResidualGradient parts = residual_gradient(ctx, dx);
   for (size_t i = blocks_.size(); i-- > first;) {
     const Arena::Scope scope(ctx.arena);
+    const UnitInUse unit(ctx, first_unit_ + i);
     if (ctx.recompute == Recompute::block) {
       const TrafficScope again(Traffic::recompute);
       const TraceRange range("recompute");
@@ -212,6 +217,7 @@ Tensor Transformer::extend(const StepContext& ctx, const Tensor& x, KeyValueCach
   Tensor y = x;
   if (ctx.recompute != Recompute::block) {
     for (size_t i = 0; i < blocks_.size(); ++i) {
+      const UnitInUse unit(ctx, first_unit_ + i);
       y = blocks_[i].extend(ctx, y, cache, view_of(seen, i));
     }
     return last_norm(ctx, y);
@@ -220,6 +226,7 @@ Tensor Transformer::extend(const StepContext& ctx, const Tensor& x, KeyValueCach
                                          ctx.arena.allocate(x.shape(), x.dtype())};
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const Arena::Scope scope(ctx.arena);
+    const UnitInUse unit(ctx, first_unit_ + i);
     copy(blocks_[i].extend(ctx, y, cache, view_of(seen, i)), outputs[i % 2]);
     y = outputs[i % 2];
   }
@@ -229,7 +236,10 @@ Tensor Transformer::extend(const StepContext& ctx, const Tensor& x, KeyValueCach
 std::vector<Tensor> Transformer::project_source(const StepContext& ctx,
                                                 const EncodedSource& source) {
   std::vector<Tensor> key_values;
-  for (Block& block : blocks_) key_values.push_back(block.cross_attention()->project(ctx, source));
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    const UnitInUse unit(ctx, first_unit_ + i);
+    key_values.push_back(blocks_[i].cross_attention()->project(ctx, source));
+  }
   return key_values;
 }
 

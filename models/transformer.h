@@ -18,7 +18,8 @@ struct StackSpec {
   std::string name = {};  ///< prefix of its parameters: "decoder."
   bool causal = false;    ///< its tokens see no later ones
   bool has_cross_attention = false;
-  int first_layer = 0;  ///< the number of its first layer among all, for random numbers
+  int first_layer = 0;             ///< the number of its first layer among all, for random numbers
+  const char* next_unit = "head";  ///< the ParameterUnit of what follows the blocks
 };
 
 /// A stack of blocks and, if they are pre-norm, a final norm. With Architecture::inner_dropout,
@@ -97,7 +98,7 @@ class Transformer {
   PositionBias position_bias_;
   const Tensor* attention_plane_ = nullptr;  // null if the model has none
   std::deque<Block> blocks_;
-  std::vector<ptrdiff_t> ends_;  // parameters in the store up to the end of each block
+  size_t first_unit_ = 0;  // that of the first block
   std::optional<Norm> final_norm_;
   InFlight<Saved> saved_;
 };

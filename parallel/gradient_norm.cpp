@@ -11,7 +11,7 @@ GradientNorm::GradientNorm(const ParameterStore& store, const ParallelGroups& gr
   groups.require_shards_of(store, "gradient norm");
   const auto counts = [&](const Parameter& p) { return groups.counts_here(p); };
   for (const ShardRange& range : store.shard_ranges_by(counts)) {
-    if (range.property) counted_.push_back(range.shard.grad);
+    if (range.property) counted_.push_back(store.grads_of(range));
   }
 }
 

@@ -18,7 +18,7 @@ GradientReducer::GradientReducer(const ParameterStore& store, Communicator& repl
           "gradient reducer: the store has optimizer shard {} of {}, but this is replica {} of {}",
           sharding.shard, sharding.num_shards, replicas.rank(), replicas.size());
   for (const Parameter& parameter : store.parameters()) parameters_.push_back(&parameter);
-  reset();
+  forget();
   reductions_.reserve(missing_.size());
   if (dtype == DType::f32) return;
   const MemoryUse use("copies of gradients in bf16", "choose fp32 as parallel.grad_reduce_dtype");
@@ -29,7 +29,7 @@ size_t GradientReducer::copy_bytes(const ParameterStore& store, DType dtype) {
   return dtype == DType::f32 ? 0 : static_cast<size_t>(store.flat_size()) * size_of(dtype);
 }
 
-void GradientReducer::reset() {
+void GradientReducer::forget() {
   added_.assign(parameters_.size(), false);
   missing_.clear();
   for (const FlatBucket& bucket : store_.layout().buckets()) {
@@ -37,7 +37,7 @@ void GradientReducer::reset() {
   }
 }
 
-void GradientReducer::add(const Parameter& parameter) {
+void GradientReducer::add(const Parameter& parameter, PassRecorder* recorder) {
   const size_t index = parameter.index;
   require(index < parameters_.size() && parameters_[index] == &parameter,
           "gradient reducer: parameter {} is not of its store", parameter.name);
@@ -48,25 +48,10 @@ void GradientReducer::add(const Parameter& parameter) {
           parameter.name);
   added_[index] = true;
   const size_t bucket = store_.layout().bucket_of(index);
-  if (--missing_[bucket] > 0) return progress();
-  recorded_ ? recorded_(bucket) : start(bucket);
-}
-
-void GradientReducer::record(const std::function<void()>& pass,
-                             const std::function<void(size_t)>& at) {
-  require(reductions_.empty(), "gradient reducer: a pass is captured while gradients are summed");
-  recorded_ = at;
-  const auto end = [&] {
-    recorded_ = nullptr;
-    reset();
-  };
-  try {
-    pass();
-  } catch (...) {
-    end();
-    throw;
-  }
-  end();
+  const bool is_full = --missing_[bucket] == 0;
+  if (!is_full || store_.layout().buckets()[bucket].elements.empty()) return progress();
+  if (recorder == nullptr) return start(bucket);
+  recorder->add([this, bucket] { start(bucket); });
 }
 
 void GradientReducer::start(size_t bucket) {
@@ -84,12 +69,12 @@ std::unique_ptr<PendingCollective> GradientReducer::sum(const FlatBucket& bucket
   if (reduces_copies()) {
     copy(store_.flat_grads().slice(bucket.elements.begin, bucket.elements.end), all);
   }
-  if (!store_.layout().sharding().sharded()) return replicas_.all_reduce_async(all);
+  if (bucket.num_shards == 1) return replicas_.all_reduce_async(all);
   return replicas_.reduce_scatter_async(all, flat.slice(bucket.shard.begin, bucket.shard.end));
 }
 
 void GradientReducer::take_sums(const FlatBucket& bucket) const {
-  const Range mine = store_.layout().sharding().sharded() ? bucket.shard : bucket.elements;
+  const Range mine = bucket.shard;
   copy(copies_.tensor.slice(mine.begin, mine.end), store_.flat_grads().slice(mine.begin, mine.end));
 }
 
@@ -107,7 +92,7 @@ void GradientReducer::finalize() {
     if (reduces_copies()) take_sums(store_.layout().buckets()[reduction.bucket]);
   }
   reductions_.clear();
-  reset();
+  forget();
 }
 
 }  // namespace tessera

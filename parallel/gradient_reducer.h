@@ -2,13 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
 #include "core/memory.h"
 #include "core/parameters/parameter.h"
 #include "parallel/communicators/communicator.h"
+#include "parallel/pass_recorder.h"
 
 namespace tessera {
 
@@ -31,16 +31,11 @@ class GradientReducer {
   size_t copy_bytes() const { return copies_.buffer.bytes(); }
 
   /// Marks a parameter's gradient as final. Call it once per parameter and step, in the same order
-  /// on all replicas.
-  void add(const Parameter& parameter);
+  /// on all replicas. With a recorder, the start of a bucket's reduction is an action of the host.
+  void add(const Parameter& parameter, PassRecorder* recorder = nullptr);
 
-  /// Runs `pass`, a backward pass that is captured and not executed. Calls `at` with the index of a
-  /// bucket where add() would start its reduction. Leaves the reducer as if nothing had been added.
-  void record(const std::function<void()>& pass, const std::function<void(size_t)>& at);
-
-  /// Starts the reduction of a bucket after replaying the part of the captured pass that makes its
-  /// gradients final.
-  void start(size_t bucket);
+  /// Leaves the reducer as if nothing had been added, after a pass that was recorded.
+  void forget();
 
   /// Waits until every gradient is summed. Throws if a parameter was never added.
   void finalize();
@@ -51,12 +46,12 @@ class GradientReducer {
     std::unique_ptr<PendingCollective> pending;
   };
 
+  void start(size_t bucket);
   bool reduces_copies() const { return copies_.tensor.defined(); }
   std::unique_ptr<PendingCollective> sum(const FlatBucket& bucket) const;
   /// Converts the sums of a bucket that this rank got.
   void take_sums(const FlatBucket& bucket) const;
   void progress();
-  void reset();
 
   const ParameterStore& store_;
   Communicator& replicas_;
@@ -65,7 +60,6 @@ class GradientReducer {
   std::vector<bool> added_;       ///< by parameter, in the store's order
   std::vector<const Parameter*> parameters_;
   std::vector<Reduction> reductions_;
-  std::function<void(size_t)> recorded_;  ///< called instead of start() during record()
 };
 
 }  // namespace tessera

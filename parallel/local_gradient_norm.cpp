@@ -13,8 +13,8 @@ LocalGradientNorm::LocalGradientNorm(const ParameterStore& store, const Parallel
     : groups_(groups) {
   int64_t longest = 0;
   for (const Parameter& parameter : store.parameters()) {
-    if (parameter.frozen || parameter.grad.numel() == 0) continue;
-    const Tensor grads = parameter.grad.view({parameter.grad.numel()});
+    if (parameter.frozen || parameter.grad().numel() == 0) continue;
+    const Tensor grads = parameter.grad().view({parameter.grad().numel()});
     const bool is_sharded = !parameter.replicated_over().contains(Axis::tensor);
     const bool counts = groups.cp->rank() == 0 && (is_sharded || groups.tp->rank() == 0);
     std::vector<Communicator*> over;

@@ -19,7 +19,7 @@ PartialGradients::PartialGradients(const ParameterStore& store, Communicator& tp
   const auto is_partial = [](const Parameter& p) { return p.partial_over.contains(Axis::tensor); };
   for (const ShardRange& range : store.shard_ranges_by(is_partial)) {
     if (!range.property) continue;
-    (range.shard.grad.numel() < kAlone ? together_ : alone_).push_back(range.shard.grad);
+    (range.elements.size() < kAlone ? together_ : alone_).push_back(store.grads_of(range));
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "core/arena.h"
@@ -11,6 +12,19 @@
 
 namespace tessera {
 
+struct StepContext;
+
+/// Learns which units of parameters (ParameterUnit) a pass reads, to bring their values and to take
+/// them away: of each block, around its forward pass and around its backward pass with what it
+/// computes again. The other units are read during the whole pass. What the host does then is for
+/// StepContext::recorder, if there is one.
+class UnitListener {
+ public:
+  virtual ~UnitListener() = default;
+  virtual void begin(const StepContext& ctx, size_t unit) = 0;
+  virtual void end(const StepContext& ctx, size_t unit) = 0;
+};
+
 /// Context of the forward and backward pass of one micro-batch. Layers allocate activations in
 /// `arena` and keep views of those that backward reads in `slot`, until its next forward.
 struct StepContext {
@@ -20,6 +34,8 @@ struct StepContext {
   int slot = 0;
   /// Receives each final gradient in the last micro-batch of a step; null in other micro-batches.
   GradientReducer* reducer = nullptr;
+  PassRecorder* recorder = nullptr;  ///< of a pass that is captured; null otherwise
+  UnitListener* units = nullptr;     ///< null: all values stay where they are
   /// Whether dropout is active.
   bool training = false;
   Recompute recompute = Recompute::none;
@@ -37,7 +53,7 @@ struct StepContext {
   SequenceShard rows = {};
 
   void gradient_is_final(const Parameter& parameter) const {
-    if (reducer != nullptr) reducer->add(parameter);
+    if (reducer != nullptr) reducer->add(parameter, recorder);
   }
 
   /// Dropout of an activation with this rank's local rows, or with the rows `tokens` (as in
@@ -56,6 +72,23 @@ struct StepContext {
   Dropout dropout(double probability, RandomPurpose purpose, int layer) const {
     return dropout(probability, purpose, layer, rows.local_of(padded_rows.index));
   }
+};
+
+/// The use of a unit by the enclosing scope.
+class UnitInUse {
+ public:
+  UnitInUse(const StepContext& ctx, size_t unit) : ctx_(ctx), unit_(unit) {
+    if (ctx.units != nullptr) ctx.units->begin(ctx, unit);
+  }
+  ~UnitInUse() {
+    if (ctx_.units != nullptr) ctx_.units->end(ctx_, unit_);
+  }
+  UnitInUse(const UnitInUse&) = delete;
+  UnitInUse& operator=(const UnitInUse&) = delete;
+
+ private:
+  const StepContext& ctx_;
+  size_t unit_;
 };
 
 }  // namespace tessera

@@ -14,7 +14,8 @@ constexpr int64_t kAlignedElements = kAlignment / sizeof(bfloat16);  // aligned 
 
 }  // namespace
 
-FlatLayout::FlatLayout(std::span<const int64_t> sizes, const OptimizerSharding& sharding)
+FlatLayout::FlatLayout(std::span<const int64_t> sizes, const OptimizerSharding& sharding,
+                       std::span<const int64_t> units)
     : sharding_(sharding), offsets_(sizes.size()), bucket_of_(sizes.size()) {
   require(sharding.num_shards >= 1 && 0 <= sharding.shard && sharding.shard < sharding.num_shards,
           "flat buffers cannot be sharded: this is shard {} of {}", sharding.shard,
@@ -26,15 +27,11 @@ FlatLayout::FlatLayout(std::span<const int64_t> sizes, const OptimizerSharding& 
   int64_t elements = 0;
   for (int64_t i = end; i-- > 0;) {
     elements += aligned(i);
-    if (elements < sharding.bucket_elements && i > 0) continue;
+    const bool begins_unit = i == 0 || std::ranges::find(units, i) != units.end();
+    if (elements < sharding.bucket_elements && !begins_unit) continue;
     buckets_.push_back({{0, elements}, {i, end}, {}});
     end = i;
     elements = 0;
-  }
-  const size_t count = buckets_.size();
-  if (count > 1 && buckets_.back().elements.empty()) {  // of frozen parameters alone
-    buckets_[count - 2].parameters.begin = 0;
-    buckets_.pop_back();
   }
   std::reverse(buckets_.begin(), buckets_.end());
 
@@ -49,16 +46,18 @@ FlatLayout::FlatLayout(std::span<const int64_t> sizes, const OptimizerSharding& 
     }
     const int64_t piece =
         round_up(ceil_div(bucket.elements.size(), sharding.num_shards), kAlignedElements);
+    bucket.num_shards = sharding.num_shards;
     bucket.elements = {begin, begin + piece * sharding.num_shards};
-    bucket.shard = {begin + piece * sharding.shard, begin + piece * (sharding.shard + 1)};
+    bucket.shard = bucket.shard_of(sharding.shard);
+    bucket.state_begin = shard_size_;
+    shard_size_ += piece;
     begin = bucket.elements.end;
   }
 }
 
 Range FlatLayout::in_shard_buffer(size_t bucket, Range elements) const {
-  // The buckets before divide evenly by the number of shards.
   const FlatBucket& place = buckets_[bucket];
-  const int64_t shift = place.elements.begin / sharding_.num_shards - place.shard.begin;
+  const int64_t shift = place.state_begin - place.shard.begin;
   return {elements.begin + shift, elements.end + shift};
 }
 

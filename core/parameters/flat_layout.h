@@ -8,10 +8,10 @@
 
 namespace tessera {
 
-/// How the flat buffers of a store are divided: into buckets of neighboring parameters, whose
-/// gradients are reduced together, and each bucket into optimizer shards of equal size (Rajbhandari
-/// et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", 2020, stage 1).
-/// Ranks that hold the same parameters own one shard each.
+/// How the flat buffers of a store are divided: into buckets of neighboring parameters of one unit,
+/// whose gradients are reduced together, and each bucket into optimizer shards of equal size
+/// (Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models",
+/// 2020, stage 1). Ranks that hold the same parameters own one shard each.
 struct OptimizerSharding {
   /// 25 MiB of gradients, as in Li et al., "PyTorch Distributed" (2020): large enough for
   /// bandwidth, small enough that the first reduction starts early.
@@ -26,9 +26,16 @@ struct OptimizerSharding {
 
 /// Neighboring parameters in the flat buffers.
 struct FlatBucket {
-  Range elements;    ///< in the flat buffers, with the padding at the end
-  Range parameters;  ///< indices of the parameters
-  Range shard;       ///< this rank's part of `elements`
+  Range elements;           ///< in the flat buffers, with the padding at the end
+  Range parameters;         ///< indices of the parameters
+  Range shard;              ///< this rank's part of `elements`
+  int num_shards = 1;       ///< equal parts of `elements`
+  int64_t state_begin = 0;  ///< first element of `shard` in a buffer of this rank's shards alone
+
+  Range shard_of(int index) const {
+    const int64_t size = elements.size() / num_shards, begin = elements.begin + index * size;
+    return {begin, begin + size};
+  }
 };
 
 /// Places of parameters in the flat buffers: in order, each aligned for every dtype. Each bucket is
@@ -40,13 +47,15 @@ class FlatLayout {
   /// `sizes`: the number of elements of each parameter, in the order of the forward pass; 0 for one
   /// that has no place in the buffers. Backward finishes gradients in reverse, so buckets are
   /// filled from the last parameter: each has as many parameters as it takes to reach
-  /// sharding.bucket_elements.
-  FlatLayout(std::span<const int64_t> sizes, const OptimizerSharding& sharding);
+  /// sharding.bucket_elements, and ends where a unit does. `units`: the first parameter of each
+  /// unit; without any, all parameters are one.
+  FlatLayout(std::span<const int64_t> sizes, const OptimizerSharding& sharding,
+             std::span<const int64_t> units = {});
 
   const OptimizerSharding& sharding() const { return sharding_; }
   int64_t size() const { return buckets_.empty() ? 0 : buckets_.back().elements.end; }
   /// The number of elements in this rank's shards of all buckets.
-  int64_t shard_size() const { return size() / sharding_.num_shards; }
+  int64_t shard_size() const { return shard_size_; }
 
   /// The first element of a parameter.
   int64_t offset(size_t parameter) const { return offsets_[parameter]; }
@@ -64,6 +73,7 @@ class FlatLayout {
   std::vector<int64_t> offsets_;
   std::vector<size_t> bucket_of_;
   std::vector<FlatBucket> buckets_;
+  int64_t shard_size_ = 0;
 };
 
 }  // namespace tessera

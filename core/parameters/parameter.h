@@ -83,21 +83,6 @@ struct ParameterSpec {
   double width_mult = 1.0;
 };
 
-/// The elements that this rank updates: 1-D views of the same elements of each flat buffer. With
-/// several shards, only these elements of the gradient are reduced.
-struct OptimizerShard {
-  Range elements;
-  Tensor value;       ///< compute precision
-  Tensor grad;        ///< fp32
-  Tensor master;      ///< fp32; `value` itself where precision is fp32
-  Tensor exp_avg;     ///< moment_dtype()
-  Tensor exp_avg_sq;  ///< moment_dtype(); undefined unless the parameters of all elements have one
-  /// Scales of 8-bit moments (core/ops/block_codes.h), one for each block, counted from this
-  /// shard's first element. Undefined for other dtypes.
-  Tensor exp_avg_scales, exp_avg_sq_scales;
-  Tensor ema;  ///< fp32: the average of `master`; undefined unless the store keeps one
-};
-
 /// A named view into the flat buffers of a ParameterStore.
 struct Parameter {
   std::string name;
@@ -109,35 +94,27 @@ struct Parameter {
   bool local_rows = false;              ///< likewise
   std::optional<WeightMatrices> matrices;
   WidthRole role = WidthRole::vector;
-  double width_mult = 1.0;    ///< see ParameterSpec
-  bool second_moment = true;  ///< whether the optimizer keeps one
+  double width_mult = 1.0;  ///< see ParameterSpec
   bool frozen = false;    ///< never updated: has no gradient, moments or place in the flat buffers
   size_t index = 0;       ///< in the order of the store
+  size_t unit = 0;        ///< index in ParameterStore::units()
   Shape local_shape;      ///< in memory, padding included
-  int64_t offset = 0;     ///< first element in the flat buffers
+  int64_t offset = 0;     ///< first element in the flat buffers, or among those of frozen ones
   int64_t slot_size = 0;  ///< elements there; those beyond local_shape are an unused gap of zeros
 
-  Tensor value;  ///< local_shape, compute precision
-  Tensor grad;   ///< local_shape, fp32; undefined if frozen
+  /// local_shape, compute precision. Throws, with the name, if this rank does not hold the values:
+  /// before allocation, or while the unit is not resident.
+  const Tensor& value() const;
+  /// local_shape, fp32. Throws likewise, and if the parameter is frozen or not for training.
+  const Tensor& grad() const;
 
-  // Undefined if there are several optimizer shards; then only `optimizer_shard` has them. Masters
-  // that are the values, or frozen, are always defined; frozen parameters have no moments.
-  Tensor master;      ///< local_shape, fp32; `value` itself where precision is fp32. If frozen and
-                      ///< bf16 it is in host memory: only checkpoints need it.
-  Tensor exp_avg;     ///< local_shape, moment_dtype(): the first moment
-  Tensor exp_avg_sq;  ///< local_shape, moment_dtype(): the second one, if the optimizer keeps one
-
-  /// The elements of real_shape(), row-major, that this rank updates in training: all of them, or
-  /// with several shards a range that may be empty. Empty if frozen.
-  OptimizerShard optimizer_shard;
-
-  /// Whether `grad` counts as zeros, whatever its memory holds (invalidate_grads()).
+  /// Whether grad() counts as zeros, whatever its memory holds (invalidate_grads()).
   bool grad_is_invalid = false;
 
-  /// Whether the next product adds to `grad` or, if it is invalid, overwrites it. Marks it as
+  /// Whether the next product adds to grad() or, if it is invalid, overwrites it. Marks it as
   /// valid.
   Accumulate next_accumulate();
-  /// `grad` for an op that can only add, such as the gradient of an embedding; zeroed first if it
+  /// grad() for an op that can only add, such as the gradient of an embedding; zeroed first if it
   /// is invalid.
   const Tensor& grad_to_add_to();
 
@@ -149,6 +126,26 @@ struct Parameter {
   AxisSet replicated_over() const;
   /// Maps the elements of the real part to the global tensor.
   GlobalIndex global_index() const;
+
+ private:
+  friend class ParameterStore;
+  Tensor value_, grad_;  // undefined if they are not here
+};
+
+/// Writes the initial values of elements [first, first + out.numel()) of the real part, row-major:
+/// a function of (seed, parameter name, global element index), so the same bits on every layout.
+void write_initial(const Parameter& parameter, uint64_t seed, int64_t first, const Tensor& out);
+
+/// Neighboring parameters that a pass uses together: those of a block, or those before, between or
+/// behind the stacks of blocks. Their values come and go together.
+struct ParameterUnit {
+  std::string name;
+  Range parameters;  ///< indices in the store
+};
+
+/// The values of a unit, 1-D in compute precision: of its trained parameters, and of the others.
+struct UnitValues {
+  Tensor trained, frozen;
 };
 
 /// Elements of the flat buffers whose parameters share a property: a truth value or a number.
@@ -159,7 +156,7 @@ struct FlatRange {
 
 /// The part of a FlatRange that this rank updates. With several shards it is within one bucket.
 struct ShardRange {
-  OptimizerShard shard;  ///< elements of the flat buffers
+  Range elements;  ///< of the flat buffers
   size_t bucket = 0;
   int property = 0;
 };
@@ -169,15 +166,16 @@ enum class StoreFor : uint8_t { inference, training };
 
 /// The parameters of a model on this rank. Layers declare theirs in their constructors, in the
 /// order of the forward pass. allocate() then places them in flat buffers: values in compute
-/// precision, fp32 gradients, fp32 masters (unless precision is fp32) and the optimizer's moments:
-/// a first one, and a second one of the parameters that need it. Bucketing, gradient norm,
-/// optimizer and checkpoints work on ranges of these buffers. If ranks share the optimizer state
-/// (OptimizerSharding), masters and moments are those of this rank's shards. So is an average of
-/// the masters, if one is kept.
-/// Frozen parameters have values alone, in a buffer of their own, and bf16 ones masters in host
-/// memory, so that checkpoints keep the weights that training started from.
+/// precision and, for training, fp32 gradients. Bucketing, gradient norm, optimizer and checkpoints
+/// work on ranges of these buffers. Frozen parameters have values alone, in a buffer of their own.
+/// OptimizerState has what only the optimizer and checkpoints need.
 class ParameterStore {
  public:
+  /// The parameters declared from now on are of this unit, the first ones of "embeddings".
+  void begin_unit(std::string name);
+  /// Those with parameters, in order.
+  const std::vector<ParameterUnit>& units() const { return units_; }
+
   /// Call it before allocate(). The reference is valid as long as the store.
   Parameter& declare(const ParameterSpec& spec);
 
@@ -193,35 +191,24 @@ class ParameterStore {
   /// Marks the parameters that training does not change. Call it before allocate() for training.
   void freeze(const std::function<bool(const Parameter&)>& is_frozen);
 
-  /// Marks the parameters of which the optimizer keeps no second moment. Call it before allocate()
-  /// for training.
-  void omit_second_moments(const std::function<bool(const Parameter&)>& has_none);
-
-  /// Keeps an average of the trained weights, too. Call it before allocate() for training.
-  void keep_average();
-
-  /// The dtype of the moments: fp32, bf16, or uint8 for codes (core/ops/block_codes.h). The moments
-  /// of parameters with fewer than kFewestCodes elements are then fp32. Call it before allocate()
-  /// for training.
-  void store_moments_in(DType dtype);
-  /// As in bitsandbytes: they take little memory, and norms and biases are sensitive.
-  static constexpr int64_t kFewestCodes = 4096;
-
-  /// Allocates zeroed buffers. Throws if two parameters share a name, or if all are frozen.
+  /// Allocates zeroed buffers. `of_frozen` says how ranks share what the optimizer's state keeps of
+  /// frozen parameters. Throws if two parameters share a name, or if all are frozen.
   void allocate(Device device, DType precision, StoreFor purpose,
-                const OptimizerSharding& sharding = {});
+                const OptimizerSharding& sharding = {}, const OptimizerSharding& of_frozen = {});
 
-  /// Fills masters and values with initial weights, a function of (seed, parameter name, global
-  /// element index): the same bits on every layout. The average begins with them.
+  /// Fills the values with initial weights (write_initial).
   void initialize(uint64_t seed);
 
-  bool has_average() const { return keeps_average_; }
-  /// average = masters, for the elements that this rank updates. Nothing if there is no average.
-  void start_average();
+  /// The values of a unit in the buffers of the store, with gaps.
+  UnitValues values_of(size_t unit) const;
+  /// From now on, value() of a unit's parameters is in `values`, which are as long as values_of().
+  void place_values(size_t unit, const UnitValues& values);
+  /// From now on, value() of a unit's parameters throws.
+  void release_values(size_t unit);
 
   void zero_grads();
   /// Like zero_grads(), but without writing: the first operation on each gradient overwrites it.
-  /// Layers access `grad` through next_accumulate() and grad_to_add_to(). The flat gradients are
+  /// Layers access gradients through next_accumulate() and grad_to_add_to(). The flat gradients are
   /// valid again when the backward pass has visited every parameter.
   void invalidate_grads();
   /// Number of parameters whose gradient is invalid.
@@ -231,7 +218,16 @@ class ParameterStore {
 
   std::deque<Parameter>& parameters() { return parameters_; }
   const std::deque<Parameter>& parameters() const { return parameters_; }
+  /// Of the trained parameters; frozen ones have no elements.
   const FlatLayout& layout() const { return layout_; }
+  /// The one that has a place for this parameter: layout(), or that of the frozen ones.
+  const FlatLayout& layout_of(const Parameter& parameter) const {
+    return parameter.frozen ? frozen_layout_ : layout_;
+  }
+  const FlatLayout& frozen_layout() const { return frozen_layout_; }
+  /// The elements of a parameter's real_shape(), row-major, in this rank's shard: all of them, or
+  /// with several shards a range that may be empty. Of a frozen one, those kept for checkpoints.
+  Range owned_elements(const Parameter& parameter) const;
   /// The number of elements of each flat buffer, with alignment gaps and padding.
   int64_t flat_size() const { return layout_.size(); }
   /// The flat buffers, split where `property` changes from one parameter to the next. The ranges
@@ -242,57 +238,36 @@ class ParameterStore {
       const std::function<int(const Parameter&)>& property) const;
   Tensor flat_values() const { return values_.tensor({flat_size()}, precision_); }
   Tensor flat_grads() const { return grads_.tensor({flat_size()}, DType::f32); }
-  /// These throw if there are several optimizer shards, and those of the moments if these are
-  /// 8-bit. That of the second moments also throws if a parameter has none.
-  Tensor flat_masters() const;
-  Tensor flat_exp_avg() const;
-  Tensor flat_exp_avg_sq() const;
+  /// The gradients of a range of shard_ranges_by().
+  Tensor grads_of(const ShardRange& range) const {
+    return flat_grads().slice(range.elements.begin, range.elements.end);
+  }
   DType precision() const { return precision_; }
-  DType moment_dtype() const { return moment_dtype_; }
   Device device() const { return device_; }
 
   size_t constant_bytes() const;
   size_t value_bytes() const { return values_.bytes() + frozen_values_.bytes(); }
   size_t grad_bytes() const { return grads_.bytes(); }
-  size_t master_bytes() const { return masters_.bytes(); }
-  size_t moment_bytes() const {
-    return exp_avg_.bytes() + exp_avg_sq_.bytes() + code_scales_.bytes() + small_moments_.bytes();
-  }
-  size_t average_bytes() const { return ema_.bytes(); }
-  size_t frozen_master_bytes() const { return frozen_masters_.bytes(); }  ///< in host memory
 
  private:
-  OptimizerShard shard_of(size_t bucket, Range elements) const;
-  Tensor whole_state(const Buffer& buffer, DType dtype, const char* what) const;
-
   struct Constant {
     Tensor in_host, tensor;
     Buffer on_device;
   };
-  struct StoredRange {
-    Range elements;  ///< of the flat buffers
-    int64_t begin;   ///< in the buffer of second moments
-  };
 
+  FlatLayout make_layout(bool frozen, const OptimizerSharding& sharding) const;
   void allocate_constants();
-  void allocate_frozen();
-  void place_training_state(Parameter& parameter) const;
-  bool has_codes(const Parameter& parameter) const;
-  void allocate_beside_codes();
-  void place_beside_codes();
-  int64_t place_second_moments();
-  Tensor second_moments_of(Range elements) const;
 
   std::deque<Parameter> parameters_;
+  std::vector<ParameterUnit> units_;
+  std::string next_unit_ = "embeddings";  // of the next parameter
+  bool begins_unit_ = true;               // whether it is the first one there
   std::deque<Constant> constants_;
-  FlatLayout layout_;  // frozen parameters have no elements
-  DType precision_ = DType::f32, moment_dtype_ = DType::f32;
+  FlatLayout layout_, frozen_layout_;
+  DType precision_ = DType::f32;
   Device device_;
-  bool allocated_ = false, keeps_average_ = false;
-  Buffer values_, grads_, masters_, exp_avg_, exp_avg_sq_, ema_;
-  Buffer code_scales_, small_moments_;  // of 8-bit moments, and of parameters with fp32 beside them
-  std::vector<StoredRange> second_moments_;  // those of this rank's shards, in order
-  Buffer frozen_values_, frozen_masters_;
+  bool allocated_ = false;
+  Buffer values_, grads_, frozen_values_;
 };
 
 }  // namespace tessera

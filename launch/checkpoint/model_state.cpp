@@ -35,13 +35,13 @@ Tensor elements_of(const Tensor& tensor, Range range) {
   return tensor.view({tensor.numel()}).slice(range.begin, range.end);
 }
 
-/// Calls body(box, piece) for the boxes of the global tensor that this rank updates, and for their
-/// parts of `run`, a tensor of the parameter's OptimizerShard.
+/// Calls body(box, piece) for the boxes of the global tensor with these elements of a parameter's
+/// real part, and for their parts of `run`, which has them.
 template <typename Body>
-void for_each_owned_box(const Parameter& parameter, const Tensor& run, Body&& body) {
+void for_each_box(const Parameter& parameter, Range elements, const Tensor& run, Body&& body) {
   int64_t begin = 0;
   const Box local = box_of(parameter.shard, parameter.global_shape);
-  for (const Box& box : boxes_of_run(local, parameter.optimizer_shard.elements)) {
+  for (const Box& box : boxes_of_run(local, elements)) {
     const int64_t end = begin + box.shape.numel();
     body(box, run.slice(begin, end).view(box.shape));
     begin = end;
@@ -83,10 +83,10 @@ void read_moment(Checkpoint& checkpoint, const std::string& name, const Shape& g
 }
 
 /// Reads this rank's part of a moment, and encodes it if it is 8-bit.
-void load_moment(Checkpoint& checkpoint, const Parameter& parameter, const std::string& name,
-                 const Tensor& moment, const Tensor& scales, CodeMap map) {
+void load_moment(Checkpoint& checkpoint, const Parameter& parameter, Range elements,
+                 const std::string& name, const Tensor& moment, const Tensor& scales, CodeMap map) {
   const auto read = [&](const Tensor& run) {
-    for_each_owned_box(parameter, run, [&](const Box& box, const Tensor& piece) {
+    for_each_box(parameter, elements, run, [&](const Box& box, const Tensor& piece) {
       read_moment(checkpoint, name, parameter.global_shape, box, piece);
     });
   };
@@ -99,42 +99,36 @@ void load_moment(Checkpoint& checkpoint, const Parameter& parameter, const std::
   copy(host_scales.tensor, scales);
 }
 
-/// Each owner rounds all values itself and keeps its part of the masters.
-void load_shared_weight(Checkpoint& checkpoint, const Parameter& parameter) {
-  const Tensor values = parameter.real_part(parameter.value);
-  const OwnedTensor whole(values.shape(), DType::f32);
-  checkpoint.read(parameter.name, parameter.global_shape, parameter.shard, whole.tensor);
-  copy_rounded(whole.tensor, values);
-  copy(elements_of(whole.tensor, parameter.optimizer_shard.elements),
-       parameter.optimizer_shard.master);
-}
-
-void load_weight(Checkpoint& checkpoint, const ParameterStore& store, const Parameter& parameter) {
-  const bool has_masters = store.master_bytes() > 0;
-  if (has_masters && parameter.frozen) {
-    const Tensor master = parameter.real_part(parameter.master);
-    checkpoint.read(parameter.name, parameter.global_shape, parameter.shard, master);
-    return copy_rounded(master, parameter.real_part(parameter.value));
+/// Reads the values of a parameter and, into `own`, its masters.
+void load_weight(Checkpoint& checkpoint, const Parameter& parameter, const OptimizerShard* own) {
+  const Tensor values = parameter.real_part(parameter.value());
+  const auto read = [&](const Tensor& whole) {
+    checkpoint.read(parameter.name, parameter.global_shape, parameter.shard, whole);
+  };
+  if (values.dtype() == DType::f32) return read(values);
+  require(own != nullptr, "weights are stored in fp32 and load into masters or fp32 values, not {}",
+          to_string(values.dtype()));
+  if (!parameter.frozen && own->elements.size() == values.numel()) {
+    read(own->master.view(values.shape()));
+    return copy(own->master.view(values.shape()), values);
   }
-  require(has_masters || store.precision() == DType::f32,
-          "weights are stored in fp32 and load into masters or fp32 values, not {}",
-          to_string(store.precision()));
-  if (has_masters && !parameter.master.defined()) return load_shared_weight(checkpoint, parameter);
-  const Tensor target = parameter.real_part(has_masters ? parameter.master : parameter.value);
-  checkpoint.read(parameter.name, parameter.global_shape, parameter.shard, target);
-  if (has_masters) copy(target, parameter.real_part(parameter.value));
+  // Each owner rounds all values itself and keeps its part of the masters.
+  const OwnedTensor whole(values.shape(), DType::f32);
+  read(whole.tensor);
+  copy_rounded(whole.tensor, values);
+  copy(elements_of(whole.tensor, own->elements), own->master);
 }
 
-void load_average(Checkpoint& checkpoint, ParameterStore& store) {
-  if (!store.has_average()) return;
-  if (!checkpoint.has_average()) return store.start_average();
-  for (const Parameter& parameter : store.parameters()) {
+void load_average(Checkpoint& checkpoint, OptimizerState& state) {
+  if (!state.has_average()) return;
+  if (!checkpoint.has_average()) return state.start_average();
+  for (const Parameter& parameter : state.store().parameters()) {
     // That of a parameter that was frozen is missing, as are its moments.
     if (parameter.frozen || !has_optimizer_state(checkpoint, parameter.name)) continue;
-    for_each_owned_box(
-        parameter, parameter.optimizer_shard.ema, [&](const Box& box, const Tensor& piece) {
-          checkpoint.read_box(parameter.name + kEmaSuffix, parameter.global_shape, box, piece);
-        });
+    const OptimizerShard& own = state.of(parameter);
+    for_each_box(parameter, own.elements, own.ema, [&](const Box& box, const Tensor& piece) {
+      checkpoint.read_box(parameter.name + kEmaSuffix, parameter.global_shape, box, piece);
+    });
   }
 }
 
@@ -165,31 +159,24 @@ std::vector<std::string> unused_weights(const Checkpoint& checkpoint,
 
 }  // namespace
 
-std::vector<LocalTensor> local_tensors(const ParameterStore& store) {
+std::vector<LocalTensor> local_tensors(const OptimizerState& state) {
   std::vector<LocalTensor> tensors;
   const auto scratch = std::make_shared<OwnedTensor>();
-  for (const Parameter& parameter : store.parameters()) {
-    const auto hold = [&](const std::string& name, const char* kind, const Box& box,
-                          const Tensor& piece) {
-      tensors.push_back({name, kind, parameter.global_shape, box, piece});
-    };
-    const auto hold_owned = [&](const std::string& name, const char* kind, const Tensor& run) {
-      for_each_owned_box(parameter, run, [&](const Box& box, const Tensor& piece) {
-        hold(name, kind, box, piece);
+  for (const Parameter& parameter : state.store().parameters()) {
+    const OptimizerShard& own = state.of(parameter);
+    const auto hold = [&](const std::string& name, const char* kind, const Tensor& run) {
+      for_each_box(parameter, own.elements, run, [&](const Box& box, const Tensor& piece) {
+        tensors.push_back({name, kind, parameter.global_shape, box, piece});
       });
     };
-    if (parameter.master.defined()) {
-      hold(parameter.name, kModelKind, box_of(parameter.shard, parameter.global_shape),
-           parameter.real_part(parameter.master));
-    } else {
-      hold_owned(parameter.name, kModelKind, parameter.optimizer_shard.master);
-    }
+    hold(parameter.name, kModelKind, own.master);
+    if (parameter.frozen) continue;
     const auto hold_moment = [&](const std::string& name, const Tensor& moment,
                                  const Tensor& scales, CodeMap map) {
-      if (!scales.defined()) return hold_owned(name, kOptimizerKind, moment);
+      if (!scales.defined()) return hold(name, kOptimizerKind, moment);
       int64_t begin = 0;
       const Tensor meta(nullptr, moment.shape(), DType::f32, kMeta);
-      for_each_owned_box(parameter, meta, [&](const Box& box, const Tensor& piece) {
+      for_each_box(parameter, own.elements, meta, [&](const Box& box, const Tensor& piece) {
         const Range part = {begin, begin + piece.numel()};
         begin = part.end;
         tensors.push_back(
@@ -198,24 +185,26 @@ std::vector<LocalTensor> local_tensors(const ParameterStore& store) {
              }});
       });
     };
-    const OptimizerShard& own = parameter.optimizer_shard;
     hold_moment(parameter.name + kExpAvg, own.exp_avg, own.exp_avg_scales, CodeMap::signed_numbers);
-    if (parameter.second_moment) {
+    if (state.has_second_moment(parameter)) {
       hold_moment(parameter.name + kExpAvgSq, own.exp_avg_sq, own.exp_avg_sq_scales,
                   CodeMap::unsigned_numbers);
     }
-    if (store.has_average()) hold_owned(parameter.name + kEmaSuffix, kOptimizerKind, own.ema);
+    if (state.has_average()) hold(parameter.name + kEmaSuffix, kOptimizerKind, own.ema);
   }
   return tensors;
 }
 
-std::optional<std::string> not_finite_parameter(const ParameterStore& store) {
-  const auto& parameters = store.parameters();
+std::optional<std::string> not_finite_parameter(const OptimizerState& state) {
+  const auto& parameters = state.store().parameters();
   const auto count = static_cast<int64_t>(parameters.size());
-  const OwnedTensor squares({count}, DType::f64, store.device()), found({count}, DType::f64);
+  const OwnedTensor squares({count}, DType::f64, state.store().device()),
+      found({count}, DType::f64);
   for (int64_t i = 0; i < count; ++i) {
-    const Tensor& masters = parameters[static_cast<size_t>(i)].optimizer_shard.master;
-    if (masters.numel() > 0) add_sum_of_squares(masters, squares.tensor.slice(i, i + 1));
+    const Parameter& parameter = parameters[static_cast<size_t>(i)];
+    const Tensor& masters = state.of(parameter).master;
+    if (parameter.frozen || masters.numel() == 0) continue;
+    add_sum_of_squares(masters, squares.tensor.slice(i, i + 1));
   }
   copy(squares.tensor, found.tensor);
   for (size_t i = 0; i < parameters.size(); ++i) {
@@ -225,15 +214,17 @@ std::optional<std::string> not_finite_parameter(const ParameterStore& store) {
 }
 
 void load_weights(Checkpoint& checkpoint, ParameterStore& store) {
-  for (const Parameter& parameter : store.parameters()) load_weight(checkpoint, store, parameter);
+  for (const Parameter& parameter : store.parameters()) {
+    load_weight(checkpoint, parameter, nullptr);
+  }
 }
 
-std::string load_matching_weights(Checkpoint& checkpoint, ParameterStore& store,
+std::string load_matching_weights(Checkpoint& checkpoint, OptimizerState& state,
                                   bool other_labels) {
   std::vector<std::string> fresh;
   int64_t new_adapters = 0;
   std::set<std::string> used;
-  for (const Parameter& parameter : store.parameters()) {
+  for (const Parameter& parameter : state.store().parameters()) {
     if (starts_anew(checkpoint, parameter, other_labels)) {
       if (is_of_low_rank_adapter(parameter.name)) {
         ++new_adapters;
@@ -241,11 +232,11 @@ std::string load_matching_weights(Checkpoint& checkpoint, ParameterStore& store,
         fresh.push_back(parameter.name);
       }
     } else {
-      load_weight(checkpoint, store, parameter);
+      load_weight(checkpoint, parameter, &state.of(parameter));
       used.insert(parameter.name);
     }
   }
-  store.start_average();
+  state.start_average();
   const std::vector<std::string> unused = unused_weights(checkpoint, used);
   for (const std::string& name : unused) {
     require(of_a_head(name), "the checkpoint {} has {}, for which the model has no place",
@@ -273,33 +264,33 @@ bool has_weights_alone(const Checkpoint& checkpoint) {
                       [](const auto& tensor) { return tensor.second.kind == kOptimizerKind; });
 }
 
-void load_training_state(Checkpoint& checkpoint, ParameterStore& store) {
-  load_weights(checkpoint, store);
-  load_average(checkpoint, store);
-  const bool has_state = !has_weights_alone(checkpoint);
-  if (!has_state && checkpoint.manifest().step == 0) {
-    for (Parameter& parameter : store.parameters()) {
-      const OptimizerShard& own = parameter.optimizer_shard;
-      fill(own.exp_avg, 0.0);
-      if (parameter.second_moment) fill(own.exp_avg_sq, 0.0);
-      // With a scale of 0, all codes mean 0.
-      for (const Tensor& scales : {own.exp_avg_scales, own.exp_avg_sq_scales}) {
-        if (scales.defined()) fill(scales, 0.0);
-      }
-    }
-    return;
+void load_training_state(Checkpoint& checkpoint, OptimizerState& state) {
+  const auto& parameters = state.store().parameters();
+  for (const Parameter& parameter : parameters) {
+    load_weight(checkpoint, parameter, &state.of(parameter));
   }
-  for (const Parameter& parameter : store.parameters()) {
+  load_average(checkpoint, state);
+  const bool has_state = !has_weights_alone(checkpoint);
+  const bool are_zero = !has_state && checkpoint.manifest().step == 0;
+  for (const Parameter& parameter : parameters) {
     if (parameter.frozen) continue;
+    const OptimizerShard& own = state.of(parameter);
+    if (are_zero) {
+      // With a scale of 0, all codes mean 0.
+      for (const Tensor& tensor :
+           {own.exp_avg, own.exp_avg_sq, own.exp_avg_scales, own.exp_avg_sq_scales}) {
+        if (tensor.defined()) fill(tensor, 0.0);
+      }
+      continue;
+    }
     require(!has_state || has_optimizer_state(checkpoint, parameter.name),
             "the checkpoint {} has no optimizer state of {}, which was frozen: keep the same "
             "parameters frozen, or start a new run from it with checkpoint.from",
             checkpoint.path().string(), parameter.name);
-    const OptimizerShard& own = parameter.optimizer_shard;
-    load_moment(checkpoint, parameter, parameter.name + kExpAvg, own.exp_avg, own.exp_avg_scales,
-                CodeMap::signed_numbers);
-    if (!parameter.second_moment) continue;
-    load_moment(checkpoint, parameter, parameter.name + kExpAvgSq, own.exp_avg_sq,
+    load_moment(checkpoint, parameter, own.elements, parameter.name + kExpAvg, own.exp_avg,
+                own.exp_avg_scales, CodeMap::signed_numbers);
+    if (!state.has_second_moment(parameter)) continue;
+    load_moment(checkpoint, parameter, own.elements, parameter.name + kExpAvgSq, own.exp_avg_sq,
                 own.exp_avg_sq_scales, CodeMap::unsigned_numbers);
   }
 }

@@ -105,9 +105,11 @@ TokenBatch with_targets(TokenBatch batch, int64_t count) {
 }  // namespace
 
 DryRun::DryRun(const RunConfig& config, MetaGroups& meta)
-    : config_(config), meta_(meta), model_(config.model, store_, *meta.groups().tp), arena_(kMeta) {
-  allocate_for_training(config, meta.groups(), kMeta, store_);
-}
+    : config_(config),
+      meta_(meta),
+      model_(config.model, store_, *meta.groups().tp),
+      state_(allocate_for_training(config, meta.groups(), kMeta, store_)),
+      arena_(kMeta) {}
 
 void DryRun::train_step(const TokenBatch& batch, const TargetCounts& counts, WorkLog* work) {
   const ParallelGroups& groups = meta_.groups();
@@ -116,7 +118,7 @@ void DryRun::train_step(const TokenBatch& batch, const TargetCounts& counts, Wor
   OneBatch batches(batch, counts, size);
   RunConfig config = config_;
   config.log.noise_scale_interval = 0;  // few steps measure it, and need no more memory for that
-  TrainStep step(config, runner, store_, groups, arena_);
+  TrainStep step(config, runner, state_, groups, arena_);
   const FlightRecorder::Scope unrecorded(nullptr);
   const WorkLog::Scope scope(work);
   step.run(0, batches);

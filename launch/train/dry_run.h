@@ -39,6 +39,7 @@ class DryRun {
   MetaGroups& meta_;
   ParameterStore store_;
   Model model_;
+  OptimizerState state_;
   Arena arena_;
 };
 

@@ -36,34 +36,17 @@ struct LocalValues {
     widened = std::move(wide.buffer);
   }
 };
-using Pick = std::function<LocalValues(const Parameter&)>;
+using Pick = std::function<LocalValues(const OptimizerShard&)>;
 
-/// Returns a parameter's whole shard if it is complete, otherwise the part that this rank owns.
-LocalValues local_values(const Parameter& parameter, const Tensor& local, const Tensor& owned) {
-  if (!local.defined() && parameter.frozen) return {};
-  if (!local.defined()) return {parameter.optimizer_shard.elements, owned};
-  return {{0, parameter.real_shape().numel()}, parameter.real_part(local)};
+LocalValues masters(const OptimizerShard& own) { return {own.elements, own.master}; }
+LocalValues moments(const OptimizerShard& own) {
+  if (!own.exp_avg_scales.defined()) return {own.elements, own.exp_avg};
+  OwnedTensor decoded(own.exp_avg.shape(), DType::f32, own.exp_avg.device());
+  dequantize_blocks(own.exp_avg, own.exp_avg_scales, CodeMap::signed_numbers, decoded.tensor);
+  return {own.elements, decoded.tensor, std::move(decoded.buffer)};
 }
-
-LocalValues masters(const Parameter& p) {
-  return local_values(p, p.master, p.optimizer_shard.master);
-}
-LocalValues moments(const Parameter& p) {
-  const OptimizerShard& own = p.optimizer_shard;
-  if (own.exp_avg_scales.defined()) {
-    OwnedTensor decoded(own.exp_avg.shape(), DType::f32, own.exp_avg.device());
-    dequantize_blocks(own.exp_avg, own.exp_avg_scales, CodeMap::signed_numbers, decoded.tensor);
-    return {own.elements, decoded.tensor, std::move(decoded.buffer)};
-  }
-  return local_values(p, p.exp_avg, p.optimizer_shard.exp_avg);
-}
-LocalValues averages(const Parameter& p) {
-  return local_values(p, Tensor(), p.optimizer_shard.ema);
-}
-/// If moments are sharded (ZeRO), gradients are summed only where the moments are.
-LocalValues grads(const Parameter& p) {
-  return local_values(p, p.exp_avg.defined() ? p.grad : Tensor(), p.optimizer_shard.grad);
-}
+LocalValues averages(const OptimizerShard& own) { return {own.elements, own.ema}; }
+LocalValues grads(const OptimizerShard& own) { return {own.elements, own.grad}; }
 
 bool same_bits(float a, float b) {
   return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b);
@@ -72,10 +55,10 @@ bool same_bits(float a, float b) {
 /// Assembles whole tensors from all ranks.
 class Gatherer {
  public:
-  void add(const ParameterStore& store, const Pick& pick, WholeTensors& into) {
+  void add(const OptimizerState& state, const Pick& pick, WholeTensors& into) {
     const std::lock_guard lock(mutex_);
-    for (const Parameter& parameter : store.parameters()) {
-      LocalValues part = pick(parameter);
+    for (const Parameter& parameter : state.store().parameters()) {
+      LocalValues part = pick(state.of(parameter));
       if (!part.data.defined()) continue;
       part.widen();
       std::vector<float>& whole = into[parameter.name];
@@ -162,17 +145,17 @@ GatheredRun train_and_gather(const RunConfig& config, const GatherOptions& optio
     } else {
       trainer.initialize();
     }
-    const ParameterStore& store = trainer.parameters();
-    gatherer.add(store, masters, result.initial_weights);
+    const OptimizerState& state = trainer.optimizer_state();
+    gatherer.add(state, masters, result.initial_weights);
     std::vector<StepResult> steps;
     for (int64_t i = 0; i < options.steps; ++i) {
       trainer.step();
       steps.push_back(trainer.result());
-      if (i == 0) gatherer.add(store, grads, result.first_gradients);
+      if (i == 0) gatherer.add(state, grads, result.first_gradients);
     }
-    gatherer.add(store, masters, result.weights);
-    gatherer.add(store, moments, result.exp_avg);
-    gatherer.add(store, averages, result.ema);
+    gatherer.add(state, masters, result.weights);
+    gatherer.add(state, moments, result.exp_avg);
+    gatherer.add(state, averages, result.ema);
     const Evaluation evaluation = trainer.evaluate();
     if (options.save) trainer.save();
     if (world.rank() == 0) {

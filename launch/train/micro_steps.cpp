@@ -111,20 +111,22 @@ std::optional<std::string> MicroSteps::capture_local(Captured& captured, const P
     StepContext ctx = pass.ctx;
     ctx.rng_offset = rng_offset_.tensor;
     const LossWeights scale{Scalar(scale_.tensor.slice(0, 1)), Scalar(scale_.tensor.slice(1, 2))};
-    const auto train = [&] { model_.train(ctx, pass.batch, scale, pass.sums); };
-    captured.buckets.clear();
+    const auto forget = [&] {
+      if (ctx.reducer != nullptr) ctx.reducer->forget();
+    };
     captured.workspace_moves = cuda::workspace_moves();
     try {
       captured.graph = std::make_unique<cuda::Graph>([&](const cuda::Graph::Cut& cut) {
-        if (ctx.reducer == nullptr) return train();
-        ctx.reducer->record(train, [&](size_t bucket) {
-          captured.buckets.push_back(bucket);
-          cut();
-        });
+        PassRecorder recorder(cut);
+        ctx.recorder = &recorder;
+        model_.train(ctx, pass.batch, scale, pass.sums);
+        captured.actions = recorder.take_actions();
       });
     } catch (const Error& error) {
+      forget();
       return error.what();
     }
+    forget();
   }
   return std::nullopt;
 }
@@ -135,7 +137,7 @@ void MicroSteps::launch(const Captured& captured, const Pass& pass) {
     fill(rng_offset_.tensor.slice(1, 2), static_cast<double>(pass.ctx.first_sequence));
     fill(scale_.tensor.slice(0, 1), static_cast<double>(pass.scale.token.value));
     fill(scale_.tensor.slice(1, 2), static_cast<double>(pass.scale.document.value));
-    captured.graph->launch([&](size_t cut) { pass.ctx.reducer->start(captured.buckets[cut]); });
+    captured.graph->launch([&](size_t cut) { captured.actions[cut](); });
     store_.mark_grads_valid();
     ++launches_;
   }

@@ -31,11 +31,11 @@ std::optional<std::string> cuda_graph_unsupported_reason(const RunConfig& config
 /// of its own, and no step clears gradients. With the parts below, a shape has at most three
 /// graphs: the first micro-batch, the ones between, and the last; or one that is first and last.
 ///
-/// A micro-step that overlaps with the gradient sum over the data ranks is cut where a bucket is
-/// final, and the host starts the bucket's sum between two parts. Gradient sums are therefore never
-/// captured, and data ranks may have batches of different shapes. The collectives of tensor ranks
-/// within each layer are captured. Every rank must capture a captured collective, so tensor ranks
-/// vote on each micro-step, which costs the host an exchange of one number.
+/// A micro-step is cut where the host has something to do (PassRecorder): where a bucket of
+/// gradients is final, it starts the bucket's sum between two parts. Gradient sums are therefore
+/// never captured, and data ranks may have batches of different shapes. The collectives of tensor
+/// ranks within each layer are captured. Every rank must capture a captured collective, so tensor
+/// ranks vote on each micro-step, which costs the host an exchange of one number.
 class MicroSteps final : public MicroStepRunner {
  public:
   /// Set `use_graphs` only if cuda_graph_unsupported_reason() is nullopt. The model, its parameters
@@ -76,8 +76,8 @@ class MicroSteps final : public MicroStepRunner {
 
   struct Captured {
     std::unique_ptr<cuda::Graph> graph = nullptr;
-    std::vector<size_t> buckets = {};  ///< buckets whose sums start at the cuts
-    int64_t workspace_moves = 0;       ///< at the time of capture
+    std::vector<PassRecorder::Action> actions = {};  ///< of the host, at the cuts
+    int64_t workspace_moves = 0;                     ///< at the time of capture
   };
 
   /// Micro-steps of one shape that all overwrite gradients or all add to them. The first one runs

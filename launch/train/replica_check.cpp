@@ -23,9 +23,8 @@ using Compared = ReplicaCheck::Compared;
 using Copies = ReplicaCheck::Copies;
 
 /// Lists the tensors to compare, equal on every rank, though a shard may have no elements.
-std::vector<Compared> compared_tensors(const ParameterStore& store) {
-  const bool has_masters = store.precision() != DType::f32;
-  const bool is_shared = store.layout().sharding().sharded();
+std::vector<Compared> compared_tensors(const OptimizerState& state) {
+  const ParameterStore& store = state.store();
   std::vector<Compared> all;
   for (const Parameter& parameter : store.parameters()) {
     const bool is_replicated = parameter.shard.replicated();
@@ -33,18 +32,15 @@ std::vector<Compared> compared_tensors(const ParameterStore& store) {
     const auto add = [&](const char* what, const Tensor& tensor, Copies of) {
       if (tensor.defined()) all.push_back({parameter, what, tensor, of});
     };
-    add("the values", parameter.value, copies);
-    if (parameter.frozen) {
-      if (has_masters) add("the fp32 masters", parameter.master, copies);
-      continue;
-    }
+    add("the values", parameter.value(), copies);
+    const bool is_shared = store.layout_of(parameter).sharding().sharded();
     if (is_shared && !is_replicated) continue;  // one copy
     const Copies of_state = is_shared ? Copies::tensor_ranks : copies;
-    const OptimizerShard& own = parameter.optimizer_shard;
-    if (has_masters) add("the fp32 masters", own.master, of_state);
+    const OptimizerShard& own = state.of(parameter);
+    if (state.has_masters()) add("the fp32 masters", own.master, of_state);
     add("the first moments", own.exp_avg, of_state);
     add("the scales of the first moments", own.exp_avg_scales, of_state);
-    if (parameter.second_moment) add("the second moments", own.exp_avg_sq, of_state);
+    add("the second moments", own.exp_avg_sq, of_state);
     add("the scales of the second moments", own.exp_avg_sq_scales, of_state);
     add("the averages", own.ema, of_state);
   }
@@ -116,10 +112,10 @@ std::optional<std::string> difference(const std::vector<RankSums>& group,
 
 }  // namespace
 
-ReplicaCheck::ReplicaCheck(const ParameterStore& store, const ParallelGroups& groups)
+ReplicaCheck::ReplicaCheck(const OptimizerState& state, const ParallelGroups& groups)
     : groups_(groups),
-      compared_(compared_tensors(store)),
-      sums_({std::ssize(compared_)}, DType::i64, store.device()) {}
+      compared_(compared_tensors(state)),
+      sums_({std::ssize(compared_)}, DType::i64, state.store().device()) {}
 
 std::vector<int64_t> ReplicaCheck::checksums() const {
   const OwnedTensor in_host(sums_.tensor.shape(), DType::i64);

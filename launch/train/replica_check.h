@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/memory.h"
-#include "core/parameters/parameter.h"
+#include "core/parameters/optimizer_state.h"
 #include "parallel/process_grid.h"
 
 namespace tessera {
@@ -12,11 +12,12 @@ namespace tessera {
 /// Compares what ranks must hold alike: values, masters, moments with their scales, and the average
 /// of the weights; of replicated parameters on all ranks, of others on the data ranks. They differ
 /// if a memory, a GPU or a link has corrupted a number, or if hosts round differently. Of the state
-/// that data ranks share (ZeRO-1), only that of replicated parameters has copies: on tensor ranks.
+/// that replicas share (ZeRO-1, and the masters of frozen parameters), only that of replicated
+/// parameters has copies: on tensor ranks.
 class ReplicaCheck {
  public:
   /// The references must outlive this.
-  ReplicaCheck(const ParameterStore& store, const ParallelGroups& groups);
+  ReplicaCheck(const OptimizerState& state, const ParallelGroups& groups);
 
   /// Throws SharedError, naming the parameter and the ranks that differ from most others, if copies
   /// differ after `step`. Waits for the device. Collective.

@@ -7,9 +7,10 @@
 
 namespace tessera {
 
-/// How replicas share the store: with ZeRO each has a part of the optimizer state.
-inline OptimizerSharding optimizer_sharding(const ParallelGroups& groups) {
-  return {.num_shards = groups.shards->size(), .shard = groups.shards->rank()};
+/// How the ranks of a group share parameters: `groups.shards` what the optimizer keeps of trained
+/// ones, and the replicas that of frozen ones.
+inline OptimizerSharding sharding_over(const Communicator& group) {
+  return {.num_shards = group.size(), .shard = group.rank()};
 }
 
 /// How tensor ranks share activations.

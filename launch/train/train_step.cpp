@@ -24,22 +24,22 @@ float one_over(int64_t count) { return count == 0 ? 0.0f : 1.0f / static_cast<fl
 
 }  // namespace
 
-TrainStep::TrainStep(const RunConfig& config, MicroStepRunner& runner, ParameterStore& store,
+TrainStep::TrainStep(const RunConfig& config, MicroStepRunner& runner, OptimizerState& state,
                      const ParallelGroups& groups, Arena& arena)
     : config_(config),
       runner_(runner),
-      store_(store),
+      store_(state.store()),
       groups_(groups),
       arena_(arena),
-      update_(config, store, groups),
-      sums_({LossSums::kCount}, DType::f64, store.device()) {
+      update_(config, state, groups),
+      sums_({LossSums::kCount}, DType::f64, store_.device()) {
   if (config.log.noise_scale_interval > 0) {
-    local_norm_.emplace(store, groups);
-    first_squares_ = OwnedTensor({1}, DType::f64, store.device());
+    local_norm_.emplace(store_, groups);
+    first_squares_ = OwnedTensor({1}, DType::f64, store_.device());
   }
   const int64_t texts = traits_of(config.model).texts_of_sample;
   if (texts == 0) return;
-  contrastive_.emplace(store.device(), config.batch.global, texts, config.model.symmetric_loss);
+  contrastive_.emplace(store_.device(), config.batch.global, texts, config.model.symmetric_loss);
 }
 
 TrainStep::Loaded TrainStep::run(int64_t step, MicroBatchSource& batches) {

@@ -62,9 +62,8 @@ class TrainStep {
     double wait_seconds = 0.0;  ///< the longest wait of a rank for its data
   };
 
-  /// `store` must be allocated. `arena` provides the activations. All arguments but `config` must
-  /// outlive this.
-  TrainStep(const RunConfig& config, MicroStepRunner& runner, ParameterStore& store,
+  /// `arena` provides the activations. All arguments but `config` must outlive this.
+  TrainStep(const RunConfig& config, MicroStepRunner& runner, OptimizerState& state,
             const ParallelGroups& groups, Arena& arena);
 
   /// Runs step number `step`, counted from 0. Only enqueues work on the device. Throws on all ranks

@@ -131,22 +131,22 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
   if constexpr (kHasCuda) {
     if (device.is_cuda()) cuda::workspace(memory_.workspace_bytes);  // so that it need not grow
   }
-  allocate_for_training(config, groups, device, store_);
+  state_.emplace(allocate_for_training(config, groups, device, store_));
   for (const auto& questions : choices_) {
     choice_batches_.push_back(
         continuation_batches(questions, config.model, config.batch.micro, *groups.dp));
   }
-  train_step_ = std::make_unique<TrainStep>(config, micro_steps_, store_, groups, arena_);
-  if (config.train.check_replicas_interval > 0) replica_check_.emplace(store_, groups_);
+  train_step_ = std::make_unique<TrainStep>(config, micro_steps_, *state_, groups, arena_);
+  if (config.train.check_replicas_interval > 0) replica_check_.emplace(*state_, groups_);
   if (!config.eval.prompts.empty()) sample_writer_.emplace(config_, tokenizer_.get(), data.chat);
   if (copies_checkpoints(config)) {
-    background_save_.reserve(checkpoint_copy_bytes(store_, groups.replicas->size()), device);
+    background_save_.reserve(checkpoint_copy_bytes(*state_, groups.replicas->size()), device);
   }
 }
 
 void Trainer::initialize() {
   load_first_step(0, 0);
-  store_.initialize(static_cast<uint64_t>(config_.run.seed));
+  state_->initialize(static_cast<uint64_t>(config_.run.seed));
   start_at(0, 0, 0, {});
   rollbacks_ = 0;
   noise_scale_ = {};
@@ -174,7 +174,7 @@ void Trainer::restore_at(Checkpoint& checkpoint, int64_t samples) {
           "more",
           before.skipped_steps, checkpoint.path().string(), most, before.skipped_steps);
   load_first_step(checkpoint.manifest().step, samples);
-  load_training_state(checkpoint, store_);
+  load_training_state(checkpoint, *state_);
   start_at(checkpoint.manifest().step, samples, count_in(extra, kTokensKey), before);
   rollbacks_ = count_in(extra, kRollbacksKey);
   trained_beside_ = trained_beside_adapters(extra, store_);
@@ -185,7 +185,7 @@ std::string Trainer::start_from(Checkpoint& checkpoint) {
   initialize();
   const Json& extra = checkpoint.manifest().extra;
   const bool other_labels = has_other_labels(extra, config_.data.labels);
-  std::string heads = load_matching_weights(checkpoint, store_, other_labels);
+  std::string heads = load_matching_weights(checkpoint, *state_, other_labels);
   trained_beside_ = trained_beside_adapters(extra, store_);
   if (other_labels) {
     heads += fmt::format("; the checkpoint's labels are {}, and data.labels is {}",
@@ -227,7 +227,7 @@ std::vector<MemoryPlan::Line> Trainer::memory_in_use() const {
   working.checkpoint_copy = background_save_.copy_bytes();
   working.host_batches = step_batches_.bytes() + eval_batches_.bytes();
   working.samples = memory_.sample_bytes;
-  return memory_lines(store_, working);
+  return memory_lines(*state_, working);
 }
 
 void Trainer::step() {
@@ -268,7 +268,7 @@ StepResult Trainer::result() {
 }
 
 StepParts Trainer::parts() {
-  return {config_, *model_, store_, groups_, arena_, batches_, device_batch_, *train_step_};
+  return {config_, *model_, *state_, groups_, arena_, batches_, device_batch_, *train_step_};
 }
 
 int64_t Trainer::first_place(int64_t step) const {
@@ -376,7 +376,7 @@ SaveRequest Trainer::save_request(const SaveObserver& observer, bool by_time) {
   train_step_->round_values(steps_done_);
   // A checkpoint that cannot resume must not displace one that can.
   all_or_none(groups_.world, [&] {
-    if (const auto name = not_finite_parameter(store_)) {
+    if (const auto name = not_finite_parameter(*state_)) {
       throw CodedError(
           fmt::format("after step {}, a weight of {} is NaN or infinite, so no checkpoint is "
                       "saved; earlier ones are unchanged: resume from one with a smaller "
@@ -413,7 +413,7 @@ SaveRequest Trainer::save_request(const SaveObserver& observer, bool by_time) {
     request.attachments[kAttentionMaskAttachment] =
         attention_mask_attachment(*config_.model.attention_plane);
   }
-  request.tensors = local_tensors(store_);
+  request.tensors = local_tensors(*state_);
   request.keep = narrow<int>(config_.checkpoint.keep);
   request.best = best_step_;
   // Not before: a value that changes between a check and the copy would be saved.

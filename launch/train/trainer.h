@@ -152,6 +152,7 @@ class Trainer {
   /// Memory in use now, in the lines of memory(). For activations, the peak so far.
   std::vector<MemoryPlan::Line> memory_in_use() const;
   const ParameterStore& parameters() const { return store_; }
+  const OptimizerState& optimizer_state() const { return *state_; }
 
   /// To compute a step again. What is done with the parts must change neither weights nor moments.
   StepParts parts();
@@ -190,6 +191,7 @@ class Trainer {
   const ParallelGroups& groups_;
   SequenceShard rows_;  // how tensor ranks share activations
   ParameterStore store_;
+  std::optional<OptimizerState> state_;
   std::unique_ptr<Model> model_;
   MemoryPlan memory_;
   Arena arena_;

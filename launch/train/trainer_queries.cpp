@@ -42,7 +42,7 @@ Evaluation Trainer::evaluate() {
     const ContinuationScores scores = score_continuations(pass, choice_batches_[i], *choices_[i]);
     found.choices.push_back(score_choices(*choices_[i], scores.log_likelihoods));
   }
-  if (!store_.has_average()) return found;
+  if (!state_->has_average()) return found;
   {
     const AverageInPlace average(*train_step_);
     train_step_->round_values(steps_done_);
@@ -54,7 +54,7 @@ Evaluation Trainer::evaluate() {
 
 std::vector<ParameterHistograms> Trainer::histograms() {
   require_finite_steps();
-  return parameter_histograms(store_, groups_);
+  return parameter_histograms(*state_, groups_);
 }
 
 void Trainer::ask(const AskModel& question) {

@@ -74,11 +74,11 @@ Tensor Embeddings::forward(const StepContext& ctx, const Tensor& tokens, const T
   Tensor x = patches_ ? patches_->forward(ctx, tokens) : words_->forward(ctx, tokens);
   if (positions_ != nullptr) {
     position_ids_.at(ctx) = local_ids(ctx, positions);
-    embedding_add(x, position_ids_.at(ctx), positions_->value, x);
+    embedding_add(x, position_ids_.at(ctx), positions_->value(), x);
   }
   if (token_types_ != nullptr) {
     type_ids_.at(ctx) = local_ids(ctx, token_types);
-    embedding_add(x, type_ids_.at(ctx), token_types_->value, x);
+    embedding_add(x, type_ids_.at(ctx), token_types_->value(), x);
   }
   if (norm_) x = norm_->forward(ctx, x);
   const Dropout dropout = ctx.dropout(dropout_, RandomPurpose::embedding_dropout, dropout_id_);

@@ -16,7 +16,7 @@ struct GradientPair {
 /// A frozen parameter gets memory in ctx.arena instead, which nobody reads. `second` may be null.
 inline GradientPair next_gradients(const StepContext& ctx, Parameter& first, Parameter* second) {
   const auto gradient = [&](const Parameter& parameter) {
-    if (!parameter.frozen) return parameter.grad;
+    if (!parameter.frozen) return parameter.grad();
     return ctx.arena.allocate(parameter.local_shape, DType::f32);
   };
   // Both gradients are valid or neither is, unless one is frozen.

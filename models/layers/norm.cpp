@@ -29,7 +29,7 @@ Tensor Norm::allocate(const StepContext& ctx, const Tensor& x) {
 Tensor Norm::forward(const StepContext& ctx, const Tensor& x) {
   const Tensor y = allocate(ctx, x);
   const Saved& saved = saved_.at(ctx);
-  layer_norm_forward(x, weight_->value, bias_value(), eps_, y, saved.mean, saved.rstd);
+  layer_norm_forward(x, weight_->value(), bias_value(), eps_, y, saved.mean, saved.rstd);
   return y;
 }
 
@@ -37,7 +37,7 @@ Tensor Norm::forward_sum(const StepContext& ctx, const Tensor& x, const Tensor& 
                          const Tensor& residual, const Dropout& dropout, const Tensor& sum) {
   const Tensor y = allocate(ctx, sum);
   const Saved& saved = saved_.at(ctx);
-  bias_dropout_add_norm(x, bias, residual, dropout, sum, weight_->value, bias_value(), eps_, y,
+  bias_dropout_add_norm(x, bias, residual, dropout, sum, weight_->value(), bias_value(), eps_, y,
                         saved.mean, saved.rstd);
   return y;
 }
@@ -47,7 +47,7 @@ void Norm::backward(const StepContext& ctx, const Tensor& dy, const Tensor& resi
   const Arena::Scope scope(ctx.arena);
   const Saved& saved = saved_.at(ctx);
   const GradientPair gradients = next_gradients(ctx, *weight_, bias_);
-  layer_norm_backward(dy, saved.x, weight_->value, saved.mean, saved.rstd, residual, dx,
+  layer_norm_backward(dy, saved.x, weight_->value(), saved.mean, saved.rstd, residual, dx,
                       gradients.first, gradients.second, addend, gradients.accumulate);
   if (bias_ != nullptr) ctx.gradient_is_final(*bias_);
   ctx.gradient_is_final(*weight_);

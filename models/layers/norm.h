@@ -33,7 +33,7 @@ class Norm {
 
   /// Saves x and memory for the statistics that backward needs, and allocates y.
   Tensor allocate(const StepContext& ctx, const Tensor& x);
-  Tensor bias_value() const { return bias_ != nullptr ? bias_->value : Tensor(); }
+  Tensor bias_value() const { return bias_ != nullptr ? bias_->value() : Tensor(); }
 
   float eps_;
   bool has_mean_;

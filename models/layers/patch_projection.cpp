@@ -20,15 +20,15 @@ PatchProjection::PatchProjection(ParameterStore& store, const std::string& name,
 }
 
 Tensor PatchProjection::forward(const StepContext& ctx, const Tensor& patches) {
-  const int64_t width = weight_->value.dim(0), numbers = weight_->value.dim(1);
+  const int64_t width = weight_->value().dim(0), numbers = weight_->value().dim(1);
   require(patches.defined() && patches.shape().rank() == 3 && patches.dim(2) == numbers,
           "a model of images needs batches with patches (1, N, {})", numbers);
   const Tensor local = ctx.rows.local_of(patches.view({patches.dim(1), numbers}));
-  const Tensor x = ctx.arena.allocate(local.shape(), weight_->value.dtype());
+  const Tensor x = ctx.arena.allocate(local.shape(), weight_->value().dtype());
   copy(local, x);
   x_.at(ctx) = x;
   const Tensor y = ctx.arena.allocate({1, x.dim(0), width}, x.dtype());
-  linear_forward(x, weight_->value, {}, y.view({x.dim(0), width}));
+  linear_forward(x, weight_->value(), {}, y.view({x.dim(0), width}));
   return y;
 }
 

@@ -44,13 +44,13 @@ Tensor ColumnParallelLinear::weight_matrix(const Tensor& local) const {
 }
 
 Tensor ColumnParallelLinear::bias_vector() const {
-  return bias_ != nullptr ? bias_->value.view({bias_->value.numel()}) : Tensor();
+  return bias_ != nullptr ? bias_->value().view({bias_->value().numel()}) : Tensor();
 }
 
 // (..., N, parts × local features)
 Tensor ColumnParallelLinear::allocate_output(const StepContext& ctx, const Tensor& x) const {
   Shape shape = ctx.rows.global_shape_of(x.shape());
-  shape.set(-1, weight_matrix(weight_->value).dim(0));
+  shape.set(-1, weight_matrix(weight_->value()).dim(0));
   return ctx.arena.allocate(shape, x.dtype());
 }
 
@@ -59,7 +59,7 @@ Tensor ColumnParallelLinear::forward(const StepContext& ctx, const Tensor& x) {
   Tensor y = allocate_output(ctx, x);
   const Arena::Scope scope(ctx.arena);
   const Tensor all = all_rows(ctx, x, tp_);
-  linear_forward(all, weight_matrix(weight_->value), bias_vector(), y);
+  linear_forward(all, weight_matrix(weight_->value()), bias_vector(), y);
   if (adapter_) adapter_->forward(ctx, all, y);
   return y;
 }
@@ -72,11 +72,11 @@ ColumnParallelLinear::Activated ColumnParallelLinear::forward_activation(const S
   const Arena::Scope scope(ctx.arena);
   const Tensor all = all_rows(ctx, x, tp_);
   if (!adapter_) {
-    linear_activation_forward(all, weight_matrix(weight_->value), bias_vector(), kind, y.hidden,
+    linear_activation_forward(all, weight_matrix(weight_->value()), bias_vector(), kind, y.hidden,
                               y.active);
     return y;
   }
-  linear_forward(all, weight_matrix(weight_->value), bias_vector(), y.hidden);
+  linear_forward(all, weight_matrix(weight_->value()), bias_vector(), y.hidden);
   adapter_->forward(ctx, all, y.hidden);
   activation_forward(y.hidden, kind, y.active);
   return y;
@@ -88,7 +88,7 @@ void ColumnParallelLinear::backward(const StepContext& ctx, const Tensor& dy, Te
   // again. The gather overlaps with computing dx, and the sum of dx overlaps with computing dw.
   AllRows x(ctx, x_.at(ctx), tp_);
   RegionSum sum(ctx, dx, tp_);
-  linear_backward_input(dy, weight_matrix(weight_->value), sum.part());
+  linear_backward_input(dy, weight_matrix(weight_->value()), sum.part());
   x.wait();
   if (adapter_) adapter_->backward(ctx, dy, x.wait(), sum.part());
   const auto summing = sum.start();

@@ -16,14 +16,14 @@ void add_linear_gradients(const Tensor& dy, const Tensor& x, Parameter& weight, 
     if (has_bias) add_bias_gradient(dy, *bias);
     return;
   }
-  const Tensor gradient = weight.grad.view({rows_of(weight.grad), weight.grad.dim(-1)});
+  const Tensor gradient = weight.grad().view({rows_of(weight.grad()), weight.grad().dim(-1)});
   const Accumulate accumulate = weight.next_accumulate();
-  linear_backward_weight_bias(dy, x, gradient, accumulate, has_bias ? flat(bias->grad) : Tensor(),
+  linear_backward_weight_bias(dy, x, gradient, accumulate, has_bias ? flat(bias->grad()) : Tensor(),
                               has_bias ? bias->next_accumulate() : Accumulate::no);
 }
 
 void add_bias_gradient(const Tensor& dy, Parameter& bias) {
-  if (!bias.frozen) column_sum(dy, flat(bias.grad), bias.next_accumulate());
+  if (!bias.frozen) column_sum(dy, flat(bias.grad()), bias.next_accumulate());
 }
 
 }  // namespace tessera

@@ -61,7 +61,7 @@ LowRankAdapter::LowRankAdapter(ParameterStore& store, const std::string& layer,
 }
 
 Tensor LowRankAdapter::b_matrix() const {
-  return b_->value.view({rows_of(b_->value), b_->value.dim(-1)});
+  return b_->value().view({rows_of(b_->value()), b_->value().dim(-1)});
 }
 
 /// The dropout of the input, which has all rows and this rank's features.
@@ -76,8 +76,8 @@ Dropout LowRankAdapter::dropout(const StepContext& ctx) const {
 
 /// scale × x Aᵀ (rows, rank) in ctx.arena.
 Tensor LowRankAdapter::reduced(const StepContext& ctx, const Tensor& x) const {
-  const Tensor h = ctx.arena.allocate({rows_of(x), a_->value.dim(0)}, x.dtype());
-  linear_forward(x, a_->value, {}, h);
+  const Tensor h = ctx.arena.allocate({rows_of(x), a_->value().dim(0)}, x.dtype());
+  linear_forward(x, a_->value(), {}, h);
   scale(h, scale_, h);
   return h;
 }
@@ -101,7 +101,7 @@ void LowRankAdapter::backward(const StepContext& ctx, const Tensor& dy, const Te
   scale(dh, scale_, dh);
   add_linear_gradients(dh, in.view({rows_of(in), in.dim(-1)}), *a_, nullptr);
   const Tensor addend = ctx.arena.allocate(dx.shape(), dx.dtype());
-  linear_backward_input(dh, a_->value, addend);
+  linear_backward_input(dh, a_->value(), addend);
   if (mask.active()) dropout_backward(addend, mask, addend);
   add(dx, addend, dx);
   ctx.gradient_is_final(*b_);

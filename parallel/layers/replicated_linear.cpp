@@ -24,13 +24,14 @@ ReplicatedLinear::ReplicatedLinear(ParameterStore& store, const LinearSpec& spec
 
 Tensor ReplicatedLinear::forward(const StepContext& ctx, const Tensor& x) {
   x_.at(ctx) = x;
-  Tensor y = ctx.arena.allocate({x.dim(0), weight_->value.dim(0)}, x.dtype());  // (N, out_features)
-  linear_forward(x, weight_->value, bias_ != nullptr ? bias_->value : Tensor(), y);
+  Tensor y =
+      ctx.arena.allocate({x.dim(0), weight_->value().dim(0)}, x.dtype());  // (N, out_features)
+  linear_forward(x, weight_->value(), bias_ != nullptr ? bias_->value() : Tensor(), y);
   return y;
 }
 
 void ReplicatedLinear::backward(const StepContext& ctx, const Tensor& dy, Tensor dx) {
-  linear_backward_input(dy, weight_->value, dx);
+  linear_backward_input(dy, weight_->value(), dx);
   add_linear_gradients(dy, x_.at(ctx), *weight_, bias_);
   if (bias_ != nullptr) ctx.gradient_is_final(*bias_);
   ctx.gradient_is_final(*weight_);

@@ -30,7 +30,7 @@ RowParallelLinear::RowParallelLinear(ParameterStore& store, const LinearSpec& sp
 
 Tensor RowParallelLinear::forward(const StepContext& ctx, const Tensor& x) {
   Shape shape = ctx.rows.local_shape_of(x.shape());
-  shape.set(-1, weight_->value.dim(0));
+  shape.set(-1, weight_->value().dim(0));
   Tensor y = ctx.arena.allocate(shape, x.dtype());  // (..., n, out_features)
   forward(ctx, x, y);
   return y;
@@ -40,7 +40,7 @@ void RowParallelLinear::forward(const StepContext& ctx, const Tensor& x, Tensor 
   x_.at(ctx) = x;
   const Arena::Scope scope(ctx.arena);
   RegionSum sum(ctx, y, tp_);
-  linear_forward(x, weight_->value, {}, sum.part());
+  linear_forward(x, weight_->value(), {}, sum.part());
   if (adapter_) adapter_->forward(ctx, x, sum.part());
   sum.start()->wait();
 }
@@ -48,7 +48,7 @@ void RowParallelLinear::forward(const StepContext& ctx, const Tensor& x, Tensor 
 void RowParallelLinear::backward(const StepContext& ctx, const Tensor& dy, Tensor dx) {
   const Arena::Scope scope(ctx.arena);
   const Tensor all = all_rows(ctx, dy, tp_);
-  linear_backward_input(all, weight_->value, dx);
+  linear_backward_input(all, weight_->value(), dx);
   if (adapter_) adapter_->backward(ctx, all, x_.at(ctx), dx);
   add_gradients(ctx, dy, all);
 }
@@ -58,11 +58,11 @@ void RowParallelLinear::backward_activation(const StepContext& ctx, const Tensor
   const Arena::Scope scope(ctx.arena);
   const Tensor all = all_rows(ctx, dy, tp_);
   if (adapter_) {
-    linear_backward_input(all, weight_->value, dhidden);
+    linear_backward_input(all, weight_->value(), dhidden);
     adapter_->backward(ctx, all, x_.at(ctx), dhidden);
     activation_backward(dhidden, hidden, kind, dhidden);
   } else {
-    linear_activation_backward_input(all, weight_->value, hidden, kind, dhidden);
+    linear_activation_backward_input(all, weight_->value(), hidden, kind, dhidden);
   }
   add_gradients(ctx, dy, all);
 }

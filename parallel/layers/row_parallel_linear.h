@@ -36,7 +36,7 @@ class RowParallelLinear {
                            Activation f, Tensor dhidden);
 
   /// (out_features), the same on every rank. Undefined if the layer has no bias.
-  Tensor bias() const { return bias_ != nullptr ? bias_->value : Tensor(); }
+  Tensor bias() const { return bias_ != nullptr ? bias_->value() : Tensor(); }
 
  private:
   /// Accumulates from dy of the local rows and of all rows.

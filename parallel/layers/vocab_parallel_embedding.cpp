@@ -30,12 +30,12 @@ VocabParallelEmbedding::VocabParallelEmbedding(ParameterStore& store, const std:
 Tensor VocabParallelEmbedding::forward(const StepContext& ctx, const Tensor& ids) {
   ids_.at(ctx) = ids;
   Shape shape = ids.shape();
-  shape.push_back(table_->value.dim(1));
+  shape.push_back(table_->value().dim(1));
   const TrafficScope traffic(Traffic::embedding);
-  Tensor out = ctx.arena.allocate(ctx.rows.local_shape_of(shape), table_->value.dtype());
+  Tensor out = ctx.arena.allocate(ctx.rows.local_shape_of(shape), table_->value().dtype());
   const Arena::Scope scope(ctx.arena);
   RegionSum sum(ctx, out, tp_);
-  embedding_forward(ids, table_->value, vocab_.local, sum.part());
+  embedding_forward(ids, table_->value(), vocab_.local, sum.part());
   sum.start()->wait();
   return out;
 }

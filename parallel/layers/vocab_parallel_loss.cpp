@@ -36,7 +36,7 @@ VocabParallelLoss::Chunk VocabParallelLoss::make_chunk(const StepContext& ctx,
   const int64_t rows = x.dim(0);
   const Tensor logits = ctx.arena.allocate({rows, vocab_.padded}, x.dtype());
   const Tensor statistics = ctx.arena.allocate({3, rows}, DType::f32);
-  linear_forward(x, table_.value, bias_value(), logits);
+  linear_forward(x, table_.value(), bias_value(), logits);
   const auto part = [&](int64_t i) { return statistics.slice(i, i + 1).view({rows}); };
   return {logits, statistics, part(0), part(1), part(2)};
 }
@@ -102,7 +102,7 @@ void VocabParallelLoss::loss_and_gradient(const StepContext& ctx, const Tensor& 
     const Tensor target_rows = targets.slice(begin, end);
     const Tensor dx_rows = dx.slice(begin, end);
     const Tensor dlogits = chunk_gradient(ctx, x_rows, target_rows, scale, loss_sum);
-    linear_backward_input(dlogits, table_.value, dx_rows);
+    linear_backward_input(dlogits, table_.value(), dx_rows);
     const auto summing = tp_.all_reduce_async(dx_rows);
     add_linear_gradients(dlogits, x_rows, table_, bias_);
     summing->wait();
@@ -117,7 +117,7 @@ void VocabParallelLoss::whole_logits(const StepContext& ctx, const Tensor& x, Te
   const int64_t rows = x.dim(0);
   const Tensor local = ctx.arena.allocate({rows, vocab_.padded}, x.dtype());
   const Tensor gathered = ctx.arena.allocate({tp_.size(), rows, vocab_.padded}, x.dtype());
-  linear_forward(x, table_.value, bias_value(), local);
+  linear_forward(x, table_.value(), bias_value(), local);
   tp_.all_gather(local, gathered);
   join_columns(gathered, out);
 }

@@ -63,7 +63,7 @@ class VocabParallelLoss {
   /// Computes a chunk's loss as forward_chunk() does, then replaces the logits by their gradient.
   Tensor chunk_gradient(const StepContext& ctx, const Tensor& x, const Tensor& targets,
                         const Scalar& scale, Tensor loss_sum);
-  Tensor bias_value() const { return bias_ != nullptr ? bias_->value : Tensor(); }
+  Tensor bias_value() const { return bias_ != nullptr ? bias_->value() : Tensor(); }
 
   Communicator& tp_;
   VocabPartition vocab_;

@@ -32,11 +32,12 @@ StepParts::StepParts(const RunConfig& config)
   const Shape qkv = {batch, seq, 3 * heads, model.resolved_head_dim()};
 
   store_.allocate(kCpu, dtype, StoreFor::training);
-  store_.initialize(1);
+  state_ = std::make_unique<OptimizerState>(store_);
+  state_->initialize(1);
   fill(grad_scale_.tensor, 1.0);
   clip_ = std::make_unique<GradientClip>(store_, groups_,
                                          ClipRule{.max_norm = config.optimizer.grad_clip});
-  optimizer_ = std::make_unique<Optimizer>(config.optimizer, store_, groups_);
+  optimizer_ = std::make_unique<Optimizer>(config.optimizer, *state_, groups_);
   attention_.scale = 1.0f / std::sqrt(static_cast<float>(model.resolved_head_dim()));
   attention_.mask = AttentionMask::make_causal();
   attention_.total_heads = heads;
@@ -64,15 +65,15 @@ void StepParts::embedding_forward_part() {
   const Parameter& words = store_.parameters()[0];
   const Parameter& positions = store_.parameters()[1];
   const Tensor& x = layers_[0].x.tensor;
-  embedding_forward(tokens_.tensor, words.value, {0, config_.model.vocab_size}, x);
-  embedding_add(x, positions_.tensor, positions.value, x);
+  embedding_forward(tokens_.tensor, words.value(), {0, config_.model.vocab_size}, x);
+  embedding_add(x, positions_.tensor, positions.value(), x);
 }
 
 void StepParts::embedding_backward_part() {
   embedding_backward(positions_.tensor.view(tokens_.tensor.shape()), gradient_.tensor,
-                     {0, config_.model.seq_length}, store_.parameters()[1].grad);
+                     {0, config_.model.seq_length}, store_.parameters()[1].grad());
   embedding_backward(tokens_.tensor, gradient_.tensor, {0, config_.model.vocab_size},
-                     store_.parameters()[0].grad);
+                     store_.parameters()[0].grad());
 }
 
 void StepParts::norm_forward_part() {

@@ -44,6 +44,7 @@ class StepParts {
   ParameterStore store_;
   Model model_;
   std::unique_ptr<GradientClip> clip_;
+  std::unique_ptr<OptimizerState> state_;
   std::unique_ptr<Optimizer> optimizer_;
   AttentionOptions attention_;
   std::vector<Layer> layers_;

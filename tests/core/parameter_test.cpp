@@ -1,5 +1,3 @@
-#include "core/parameters/parameter.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,6 +6,7 @@
 #include "core/checked.h"
 #include "core/ops/block_codes.h"
 #include "core/ops/elementwise.h"
+#include "core/parameters/optimizer_state.h"
 #include "core/random.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/tensors.h"
@@ -47,7 +46,6 @@ std::vector<double> cut(std::span<const double> whole, const Shape& shape, const
   return part;
 }
 
-// The last bucket to be filled would have frozen parameters alone.
 TEST(ParameterStore, FrozenParametersHaveValuesAlone) {
   for (const DType precision : {DType::f32, DType::bf16}) {
     for (const int shards : {1, 2}) {
@@ -63,29 +61,25 @@ TEST(ParameterStore, FrozenParametersHaveValuesAlone) {
       store.allocate(test_device(), precision, StoreFor::training, sharding);
       all.allocate(test_device(), precision, StoreFor::training, sharding);
       EXPECT_EQ(store.grad_bytes(), all.grad_bytes() / 2);
-      EXPECT_EQ(store.moment_bytes(), all.moment_bytes() / 2);
+      OptimizerState state(store), of_all(all);
+      EXPECT_EQ(state.moment_bytes(), of_all.moment_bytes() / 2);
       EXPECT_EQ(store.value_bytes(), all.value_bytes());
-      EXPECT_EQ(store.frozen_master_bytes(), precision == DType::f32 ? 0u : 2 * 64 * sizeof(float));
-      store.initialize(3);
-      all.initialize(3);
+      EXPECT_EQ(state.frozen_master_bytes(), precision == DType::f32 ? 0u : 2 * 64 * sizeof(float));
+      state.initialize(3);
+      of_all.initialize(3);
       store.invalidate_grads();
       EXPECT_EQ(store.invalid_grads(), 2u);
       for (size_t i = 0; i < 4; ++i) {
         const Parameter &parameter = store.parameters()[i], &same = all.parameters()[i];
-        expect_same_bits(parameter.value, same.value, "the initial value");
-        EXPECT_EQ(parameter.grad.defined(), !parameter.frozen);
-        EXPECT_EQ(parameter.exp_avg.defined(), !parameter.frozen && shards == 1);
+        expect_same_bits(parameter.value(), same.value(), "the initial value");
+        const OptimizerShard& own = state.of(parameter);
+        EXPECT_EQ(own.exp_avg.defined(), !parameter.frozen);
         if (!parameter.frozen) continue;
-        EXPECT_EQ(parameter.optimizer_shard.elements.size(), 0);
-        EXPECT_EQ(parameter.master.dtype(), DType::f32);
-        EXPECT_TRUE(precision == DType::f32 || parameter.master.device().is_cpu());
+        expect_error([&] { (void)parameter.grad(); }, {parameter.name.c_str(), "frozen"});
+        EXPECT_EQ(own.master.shape(), Shape{40});
+        EXPECT_EQ(own.master.dtype(), DType::f32);
+        EXPECT_TRUE(precision == DType::f32 || own.master.device().is_cpu());
       }
-      int64_t elements = 0;
-      for (const FlatBucket& bucket : store.layout().buckets()) {
-        EXPECT_GT(bucket.elements.size(), 0) << "nothing to reduce";
-        elements += bucket.parameters.size();
-      }
-      EXPECT_EQ(elements, 4);
       for (const FlatRange& range : store.ranges_by([](const Parameter& p) { return p.index; })) {
         EXPECT_TRUE(range.property == 1 || range.property == 3);
       }
@@ -121,13 +115,13 @@ TEST(ParameterStore, SplitsRangesByProperty) {
 TEST(ParameterStore, ShardsInitializeToUnshardedBits) {
   for (const Shape& shape : {Shape{37}, Shape{24, 65}, Shape{6, 10, 7}, Shape{130, 129}}) {
     const Initialized whole(weight(shape));
-    const auto values = to_doubles(whole.parameter().value);
+    const auto values = to_doubles(whole.parameter().value());
     for (int dim = 0; dim < shape.rank(); ++dim) {
       const int64_t extent = shape[dim], half = extent / 2;
       for (const Range range : {Range{0, half}, Range{half, extent}, Range{1, 2}, Range{3, 3}}) {
         const Shard shard{dim, range};
         const Initialized part(weight(shape, shard));
-        EXPECT_EQ(to_doubles(part.parameter().value), cut(values, shape, shard))
+        EXPECT_EQ(to_doubles(part.parameter().value()), cut(values, shape, shard))
             << to_string(shape) << " dim " << dim << " [" << range.begin << ", " << range.end
             << ")";
       }
@@ -140,7 +134,7 @@ TEST(ParameterStore, InitializationDependsOnSeedNameAndIndex) {
   std::vector<float> expected(24 * 65);
   random_normal({seed_for(1234, "layer.weight"), RandomPurpose::init, 0, 0}, 0.02f, 0, 24 * 65,
                 expected.data());
-  const auto actual = whole.parameter().value.span<float>();
+  const auto actual = whole.parameter().value().span<float>();
   EXPECT_TRUE(std::equal(actual.begin(), actual.end(), expected.begin()));
 }
 
@@ -151,7 +145,7 @@ TEST(ParameterStore, PaddingStaysZero) {
     ParameterSpec spec = weight(shape, shard, 8);
     spec.init = init;
     const Initialized part(spec);
-    const Tensor value = part.parameter().value;
+    const Tensor value = part.parameter().value();
     ASSERT_EQ(value.shape(), (Shape{8, 33}));
     EXPECT_EQ(to_doubles(value.slice(5, 8)), std::vector<double>(3 * 33, 0.0));
     for (const double x : to_doubles(value.slice(0, 5))) ASSERT_NE(x, 0.0);
@@ -160,7 +154,7 @@ TEST(ParameterStore, PaddingStaysZero) {
 
 TEST(ParameterStore, WeightsHaveRequestedMeanAndDeviation) {
   const Initialized whole(weight({300, 400}));
-  const auto values = to_doubles(whole.parameter().value);
+  const auto values = to_doubles(whole.parameter().value());
   const auto count = static_cast<double>(values.size());
   double mean = 0.0;
   for (const double value : values) mean += value / count;
@@ -175,18 +169,21 @@ TEST(ParameterStore, BitsDoNotDependOnThreads) {
   for (const int threads : {2, 3}) {
     const ThreadCount count(threads);
     const Initialized again(weight({300, 401}));
-    expect_same_bits(again.parameter().value, expected.parameter().value, "value");
+    expect_same_bits(again.parameter().value(), expected.parameter().value(), "value");
   }
 }
 
 TEST(ParameterStore, ValuesAreRoundedMasters) {
   const Initialized full(weight({24, 65}));
-  const Initialized mixed(weight({24, 65}), DType::bf16);
+  Initialized mixed(weight({24, 65}), DType::bf16);
+  OptimizerState state(mixed.store);
+  state.initialize(1234);
   const Initialized inference(weight({24, 65}), DType::bf16, StoreFor::inference);
-  expect_same_bits(mixed.parameter().master, full.parameter().master, "master");
-  const auto rounded = from_doubles(to_doubles(full.parameter().value), {24, 65}, DType::bf16);
-  expect_same_bits(mixed.parameter().value, rounded.tensor, "value");
-  expect_same_bits(inference.parameter().value, rounded.tensor, "value without a master");
+  expect_same_bits(state.of(mixed.parameter()).master.view({24, 65}), full.parameter().value(),
+                   "master");
+  const auto rounded = from_doubles(to_doubles(full.parameter().value()), {24, 65}, DType::bf16);
+  expect_same_bits(mixed.parameter().value(), rounded.tensor, "value");
+  expect_same_bits(inference.parameter().value(), rounded.tensor, "value without a master");
 }
 
 TEST(ParameterStore, InitKindsAndDuplicateNames) {
@@ -199,14 +196,14 @@ TEST(ParameterStore, InitKindsAndDuplicateNames) {
   fill(store.flat_grads(), 3.0);
   store.initialize(1);
   const auto& p = store.parameters();
-  EXPECT_NE(to_doubles(p[0].value), to_doubles(p[1].value)) << "names must not share numbers";
-  EXPECT_EQ(to_doubles(p[2].value), std::vector<double>(9, 1.0));
-  EXPECT_EQ(to_doubles(p[3].value), std::vector<double>(9, 0.0));
-  const auto first = to_doubles(p[0].value);
+  EXPECT_NE(to_doubles(p[0].value()), to_doubles(p[1].value())) << "names must not share numbers";
+  EXPECT_EQ(to_doubles(p[2].value()), std::vector<double>(9, 1.0));
+  EXPECT_EQ(to_doubles(p[3].value()), std::vector<double>(9, 0.0));
+  const auto first = to_doubles(p[0].value());
   store.initialize(2);
-  EXPECT_NE(to_doubles(p[0].value), first) << "seeds must not share numbers";
+  EXPECT_NE(to_doubles(p[0].value()), first) << "seeds must not share numbers";
   store.initialize(1);
-  EXPECT_EQ(to_doubles(p[0].value), first);
+  EXPECT_EQ(to_doubles(p[0].value()), first);
   EXPECT_EQ(root_mean_square(to_doubles(store.flat_grads())), 3.0) << "gradients are unchanged";
   store.zero_grads();
   EXPECT_EQ(root_mean_square(to_doubles(store.flat_grads())), 0.0);
@@ -221,11 +218,11 @@ TEST(ParameterStore, InvalidGradientsAreOverwrittenOrCleared) {
 
   fill(store.flat_grads(), 3.0);
   store.invalidate_grads();
-  EXPECT_EQ(root_mean_square(to_doubles(product.grad)), 3.0) << "invalidating writes nothing";
+  EXPECT_EQ(root_mean_square(to_doubles(product.grad())), 3.0) << "invalidating writes nothing";
   EXPECT_EQ(product.next_accumulate(), Accumulate::no);
   EXPECT_EQ(product.next_accumulate(), Accumulate::yes) << "only the first write overwrites";
   EXPECT_EQ(to_doubles(sum.grad_to_add_to()), std::vector<double>(9, 0.0));
-  fill(sum.grad, 2.0);
+  fill(sum.grad(), 2.0);
   EXPECT_EQ(to_doubles(sum.grad_to_add_to()), std::vector<double>(9, 2.0));
 
   store.invalidate_grads();
@@ -259,23 +256,22 @@ TEST(ParameterStore, EightBitMomentsHaveScales) {
       store.declare({"large", {70, 100}, {}, Init::zeros()});
       store.declare({"small", {4095}, {}, Init::zeros()});
       store.declare({"matrix", {64, 64}, {}, Init::zeros()});
-      store.omit_second_moments([](const Parameter& p) { return p.name == "matrix"; });
-      store.store_moments_in(DType::u8);
       store.allocate(kCpu, DType::bf16, StoreFor::training, {shards, shard, 2000});
+      const OptimizerState state(
+          store, {DType::u8, [](const Parameter& p) { return p.name != "matrix"; }});
       // Two codes per number, or one of the matrix, and a scale for 256; fp32 of what is small.
       const double ideal = (2.0 * 7000 + 4096) * (1.0 + 4.0 / 256) / shards + 8.0 * 4095;
-      EXPECT_GE(static_cast<double>(store.moment_bytes()), ideal);
-      EXPECT_LE(static_cast<double>(store.moment_bytes()), ideal + 2.0 * 4096 / shards + 1024);
+      EXPECT_GE(static_cast<double>(state.moment_bytes()), ideal);
+      EXPECT_LE(static_cast<double>(state.moment_bytes()), ideal + 2.0 * 4096 / shards + 1024);
       std::set<const void*> places;
       for (const Parameter& parameter : store.parameters()) {
-        const OptimizerShard& own = parameter.optimizer_shard;
+        const OptimizerShard& own = state.of(parameter);
         const bool small = parameter.name == "small", has_second = parameter.name != "matrix";
         EXPECT_EQ(own.exp_avg.dtype(), small ? DType::f32 : DType::u8);
         EXPECT_EQ(own.exp_avg.numel(), own.elements.size());
         EXPECT_EQ(own.exp_avg_scales.defined(), !small);
         EXPECT_EQ(own.exp_avg_sq.defined(), has_second);
         EXPECT_EQ(own.exp_avg_sq_scales.defined(), has_second && !small);
-        EXPECT_EQ(parameter.exp_avg.defined(), shards == 1);
         if (own.elements.empty()) continue;
         for (const Tensor& tensor :
              {own.exp_avg, own.exp_avg_sq, own.exp_avg_scales, own.exp_avg_sq_scales}) {
@@ -289,7 +285,7 @@ TEST(ParameterStore, EightBitMomentsHaveScales) {
       }
       // Filling one must not have changed another.
       for (const Parameter& parameter : store.parameters()) {
-        const OptimizerShard& own = parameter.optimizer_shard;
+        const OptimizerShard& own = state.of(parameter);
         if (own.exp_avg_scales.defined()) {
           for (const double x : to_doubles(own.exp_avg_scales)) EXPECT_EQ(x, 1.0);
         } else {
@@ -309,21 +305,23 @@ TEST_P(SharedStores, ShardsMatchUnshardedBits) {
     ParameterStore whole;
     declare_many(whole);
     whole.allocate(test_device(), precision, StoreFor::training);
-    whole.initialize(1234);
+    OptimizerState of_whole(whole);
+    of_whole.initialize(1234);
     std::vector<std::vector<double>> masters(whole.parameters().size());
     for (int shard = 0; shard < num_shards; ++shard) {
       ParameterStore store;
       declare_many(store);
       store.allocate(test_device(), precision, StoreFor::training, {num_shards, shard, bucket});
-      store.initialize(1234);
+      OptimizerState state(store);
+      state.initialize(1234);
       const bool has_masters = precision != DType::f32;
-      EXPECT_EQ(store.moment_bytes() * static_cast<size_t>(num_shards),
+      EXPECT_EQ(state.moment_bytes() * static_cast<size_t>(num_shards),
                 static_cast<size_t>(store.flat_size()) * 2 * sizeof(float));
-      EXPECT_EQ(store.master_bytes(), has_masters ? store.moment_bytes() / 2 : 0);
+      EXPECT_EQ(state.master_bytes(), has_masters ? state.moment_bytes() / 2 : 0);
       for (size_t i = 0; i < masters.size(); ++i) {
         const Parameter &mine = store.parameters()[i], &all = whole.parameters()[i];
-        expect_same_bits(mine.value, all.value, "value");
-        const OptimizerShard& owned = mine.optimizer_shard;
+        expect_same_bits(mine.value(), all.value(), "value");
+        const OptimizerShard& owned = state.of(mine);
         if (owned.elements.empty()) continue;
         EXPECT_EQ(owned.elements.begin, static_cast<int64_t>(masters[i].size())) << mine.name;
         for (const Tensor& run : {owned.value, owned.grad, owned.master, owned.exp_avg}) {
@@ -335,7 +333,7 @@ TEST_P(SharedStores, ShardsMatchUnshardedBits) {
     }
     for (size_t i = 0; i < masters.size(); ++i) {
       const Parameter& all = whole.parameters()[i];
-      EXPECT_EQ(masters[i], to_doubles(all.real_part(all.master))) << all.name;
+      EXPECT_EQ(masters[i], to_doubles(of_whole.of(all).master)) << all.name;
     }
   }
 }
@@ -356,8 +354,9 @@ TEST_P(SharedStores, ShardRangesMatchRanges) {
         property[static_cast<size_t>(i)] = range.property;
       }
     }
+    const OptimizerState state(store);
     int64_t last = 0;
-    for (const ShardRange& range : store.shard_ranges_by(decays)) {
+    for (const OptimizerRange& range : state.ranges_by(decays)) {
       EXPECT_GE(range.shard.elements.begin, last);
       last = range.shard.elements.end;
       const FlatBucket& place = store.layout().buckets()[range.bucket];
@@ -371,7 +370,7 @@ TEST_P(SharedStores, ShardRangesMatchRanges) {
     }
     // The same elements of the state, accessed otherwise.
     for (const Parameter& parameter : store.parameters()) {
-      for (const double x : to_doubles(parameter.optimizer_shard.exp_avg)) ASSERT_EQ(x, 1.0);
+      for (const double x : to_doubles(state.of(parameter).exp_avg)) ASSERT_EQ(x, 1.0);
     }
   }
   EXPECT_EQ(seen, std::vector<int>(seen.size(), 1));
@@ -381,18 +380,52 @@ INSTANTIATE_TEST_SUITE_P(Cuts, SharedStores,
                          testing::Combine(testing::Values(1, 2, 3, 4, 16),
                                           testing::Values<int64_t>(1, 500, 100000)));
 
-TEST(ParameterStore, RefusesFlatStateOfSeveralShards) {
-  ParameterStore store;
-  store.declare(weight({24, 65}));
-  store.allocate(kMeta, DType::bf16, StoreFor::training, {2, 1});
-  const Parameter& parameter = store.parameters().front();
-  EXPECT_FALSE(parameter.master.defined());
-  EXPECT_FALSE(parameter.exp_avg.defined());
-  EXPECT_FALSE(parameter.exp_avg_sq.defined());
-  expect_error([&] { (void)store.flat_masters(); }, {"masters", "2 optimizer shards", "not whole"});
-  expect_error([&] { (void)store.flat_exp_avg(); }, {"exp_avg", "2 optimizer shards", "not whole"});
-  expect_error([&] { (void)parameter.real_part(parameter.optimizer_shard.master); },
-               {"layer.weight"});
+TEST(ParameterStore, ValuesOfUnitsComeAndGo) {
+  for (const bool freezes : {false, true}) {
+    ParameterStore store;
+    store.declare(weight({24, 65}));
+    for (const char* name : {"blocks.0", "blocks.1", "head"}) {
+      store.begin_unit(name);
+      if (std::string(name) == "blocks.1") store.begin_unit(name);  // none is empty
+      store.declare({std::string(name) + ".weight", {30, 7}, {}, Init::normal(1.0f)});
+      store.declare({std::string(name) + ".bias", {31}, {}, Init::normal(1.0f)});
+    }
+    store.freeze([&](const Parameter& p) { return freezes && p.name.ends_with("weight"); });
+    expect_error([&] { (void)store.parameters()[0].value(); },
+                 {"layer.weight", "not on this rank"});
+    store.allocate(test_device(), DType::bf16, StoreFor::training, {2, 1, 100});
+    store.initialize(1);
+    ASSERT_EQ(store.units().size(), 4U);
+    for (const FlatBucket& bucket : store.layout().buckets()) {
+      const auto& parameters = store.parameters();
+      EXPECT_EQ(parameters[static_cast<size_t>(bucket.parameters.begin)].unit,
+                parameters[static_cast<size_t>(bucket.parameters.end - 1)].unit);
+    }
+    for (size_t unit = 0; unit < store.units().size(); ++unit) {
+      const Range members = store.units()[unit].parameters;
+      const UnitValues home = store.values_of(unit);
+      const OwnedTensor trained = copy_of(home.trained), frozen = copy_of(home.frozen);
+      store.release_values(unit);
+      for (const Parameter& parameter : store.parameters()) {
+        if (!members.contains(static_cast<int64_t>(parameter.index))) {
+          EXPECT_NO_THROW((void)parameter.value());
+          continue;
+        }
+        EXPECT_EQ(store.units()[parameter.unit].name, store.units()[unit].name);
+        expect_error([&] { (void)parameter.value(); },
+                     {parameter.name.c_str(), "not on this rank"});
+      }
+      fill(home.trained, 0.0);
+      fill(home.frozen, 0.0);
+      store.place_values(unit, {trained.tensor, frozen.tensor});
+      for (int64_t i = members.begin; i < members.end; ++i) {
+        const Parameter& parameter = store.parameters()[static_cast<size_t>(i)];
+        const OwnedTensor expected(parameter.local_shape, DType::bf16, test_device());
+        write_initial(parameter, 1, 0, expected.tensor);
+        expect_same_bits(parameter.value(), expected.tensor, parameter.name.c_str());
+      }
+    }
+  }
 }
 
 TEST(ParameterStore, SupportsMetaDevice) {
@@ -400,7 +433,7 @@ TEST(ParameterStore, SupportsMetaDevice) {
   store.declare(weight({24, 65}));
   expect_error([&] { store.initialize(1); }, {"before it was allocated"});
   store.allocate(kMeta, DType::bf16, StoreFor::training);
-  store.initialize(1);
+  OptimizerState(store).initialize(1);
   store.zero_grads();
 }
 

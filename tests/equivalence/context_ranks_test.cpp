@@ -43,7 +43,7 @@ Trained train(const RunConfig& run, const GridShape& shape, int ranks) {
     auto& weights = trained.weights[static_cast<size_t>(groups.tp->rank())];
     std::vector<std::vector<double>> own;
     for (const Parameter& parameter : trainer.parameters().parameters()) {
-      own.push_back(test::to_doubles(parameter.value));
+      own.push_back(test::to_doubles(parameter.value()));
     }
     if (weights.empty()) weights = own;
     EXPECT_EQ(weights, own) << "replicas differ";

@@ -1,6 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "core/ops/elementwise.h"
 #include "launch/train/optimizer/optimizer_groups.h"
@@ -18,6 +22,61 @@ namespace {
 using test::SmallKind;
 using Gradients = std::map<std::string, std::vector<double>>;
 
+/// Keeps the values of all blocks away, but those in use, which are copies in a slot of an even or
+/// an odd unit. What is not in use is NaN or fails.
+class ValuesComeAndGo final : public UnitListener {
+ public:
+  explicit ValuesComeAndGo(ParameterStore& store) : store_(store) {
+    size_t most = 0;
+    for (size_t unit = 0; unit < store.units().size(); ++unit) {
+      const UnitValues values = store.values_of(unit);
+      home_.push_back({test::copy_of(values.trained), test::copy_of(values.frozen)});
+      most = std::max(most, static_cast<size_t>(values.trained.numel() + values.frozen.numel()));
+      if (!is_block(unit)) continue;
+      store.release_values(unit);
+      fill(values.trained, NAN);
+      fill(values.frozen, NAN);
+    }
+    for (OwnedTensor& slot : slots_) {
+      slot = OwnedTensor({static_cast<int64_t>(most)}, store.precision(), store.device());
+    }
+  }
+  ~ValuesComeAndGo() override {
+    for (size_t unit = 0; unit < home_.size(); ++unit) {
+      const UnitValues values = store_.values_of(unit);
+      copy(home_[unit].first.tensor, values.trained);
+      copy(home_[unit].second.tensor, values.frozen);
+      store_.place_values(unit, values);
+    }
+  }
+
+  void begin(const StepContext& /*ctx*/, size_t unit) override {
+    EXPECT_TRUE(is_block(unit));
+    const auto& [trained, frozen] = home_[unit];
+    const Tensor& slot = slots_[unit % 2].tensor;
+    const int64_t middle = trained.tensor.numel(), end = middle + frozen.tensor.numel();
+    copy(trained.tensor, slot.slice(0, middle));
+    copy(frozen.tensor, slot.slice(middle, end));
+    store_.place_values(unit, {slot.slice(0, middle), slot.slice(middle, end)});
+    ++used;
+  }
+  void end(const StepContext& /*ctx*/, size_t unit) override {
+    fill(slots_[unit % 2].tensor, NAN);
+    store_.release_values(unit);
+  }
+
+  int used = 0;
+
+ private:
+  bool is_block(size_t unit) const {
+    return store_.units()[unit].name.find("blocks.") != std::string::npos;
+  }
+
+  ParameterStore& store_;
+  std::vector<std::pair<OwnedTensor, OwnedTensor>> home_;
+  OwnedTensor slots_[2];
+};
+
 /// A model and two of its micro-batches, each with memory and a slot of its own.
 class TwoMicroBatches {
  public:
@@ -26,8 +85,18 @@ class TwoMicroBatches {
         groups_(groups),
         model_(run.model, store_, *groups.tp),
         batches_{test::RandomBatch(run.model, 2, 1), test::RandomBatch(run.model, 2, 2)} {
-    allocate_for_training(run, groups, test::test_device(), store_);
-    store_.initialize(5);
+    allocate_for_training(run, groups, test::test_device(), store_).initialize(5);
+  }
+
+  /// The same, with the values of blocks present only where they are used.
+  Gradients gradients_with_values_of_blocks() {
+    ValuesComeAndGo values(store_);
+    units_ = &values;
+    Gradients found = gradients(/*both=*/true);
+    units_ = nullptr;
+    // Forward and backward of each layer in both micro-batches, but of blocks without a gradient.
+    EXPECT_GE(values.used, 2 * static_cast<int>(run_.model.num_layers));
+    return found;
   }
 
   /// The gradients of both, computed one after the other or with both in flight.
@@ -48,7 +117,7 @@ class TwoMicroBatches {
     }
     Gradients found = {{"losses", test::to_doubles(sums_.tensor)}};
     for (const Parameter& parameter : store_.parameters()) {
-      if (!parameter.frozen) found[parameter.name] = test::to_doubles(parameter.grad);
+      if (!parameter.frozen) found[parameter.name] = test::to_doubles(parameter.grad());
     }
     return found;
   }
@@ -57,6 +126,7 @@ class TwoMicroBatches {
   StepContext context(int i) {
     StepContext ctx{arenas_[i]};
     ctx.slot = both_ ? i : 0;
+    ctx.units = units_;
     ctx.training = true;
     ctx.recompute = run_.train.recompute;
     ctx.first_sequence = 2 * i;
@@ -84,6 +154,7 @@ class TwoMicroBatches {
 
   RunConfig run_;
   bool both_ = false;
+  UnitListener* units_ = nullptr;
   const ParallelGroups& groups_;
   ParameterStore store_;
   Model model_;
@@ -109,6 +180,7 @@ TEST_P(MicroBatchesInFlight, HaveTheGradientsOfOneAfterTheOther) {
       TwoMicroBatches two(run, groups);
       const Gradients expected = two.gradients(/*both=*/false);
       EXPECT_EQ(two.gradients(/*both=*/true), expected);
+      EXPECT_EQ(two.gradients_with_values_of_blocks(), expected);
     });
   }
 }

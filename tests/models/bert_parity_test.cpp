@@ -251,7 +251,8 @@ TEST_P(BertParity, TenAdamWStepsMatch) {
     settings.eps = 1e-8;
     settings.weight_decay = 0.1;
     const ParallelGroups groups = make_parallel_groups(tp, {.tensor = tp.size()});
-    Optimizer optimizer(settings, model.store_, groups);
+    OptimizerState state(model.store_);
+    Optimizer optimizer(settings, state, groups);
     GradientClip clip(model.store_, groups, {.max_norm = 1.0});
     const auto losses = model.golden_.get<float>("losses");
     const auto norms = model.golden_.get<float>("grad_norms");

@@ -174,7 +174,7 @@ void expect_gradient_is_slope(const ModelConfig& config, const std::string& only
       const auto& all = bert.store_.parameters();
       const auto found = std::ranges::find(all, only, &Parameter::name);
       ASSERT_NE(found, all.end());
-      const auto begin = gradient.begin() + found->offset, end = begin + found->value.numel();
+      const auto begin = gradient.begin() + found->offset, end = begin + found->value().numel();
       std::fill(gradient.begin(), begin, 0.0);
       std::fill(end, gradient.end(), 0.0);
     }

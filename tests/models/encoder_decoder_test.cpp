@@ -217,13 +217,13 @@ TEST_P(EncoderDecoder, GradientsMatchFiniteDifferences) {
     PairModel pairs(GetParam().config, {{7, 5}, {1, 9}, {12, 3}}, tp);
     pairs.train();
     for (const Parameter& parameter : pairs.store.parameters()) {
-      const std::vector<double> gradient = test::to_doubles(parameter.real_part(parameter.grad));
+      const std::vector<double> gradient = test::to_doubles(parameter.real_part(parameter.grad()));
       double square = 0.0;
       for (const double g : gradient) square += g * g;
       const double norm = std::sqrt(square);
       // The bias of keys shifts all scores of a query equally, so part of a bias has no gradient.
       ASSERT_GT(norm, 1e-4) << parameter.name;
-      const Tensor value = parameter.real_part(parameter.value);
+      const Tensor value = parameter.real_part(parameter.value());
       const test::TestTensor before = test::copy_of(value);
       const auto at = [&](double step) {
         const auto from = before.tensor.span<float>();
@@ -261,7 +261,7 @@ TEST_P(EncoderDecoder, ShardedMatchesWhole) {
       PairModel pairs(config, rows, tp);
       losses = pairs.train();
       for (const Parameter& parameter : pairs.store.parameters()) {
-        whole[parameter.name] = test::to_doubles(parameter.real_part(parameter.grad));
+        whole[parameter.name] = test::to_doubles(parameter.real_part(parameter.grad()));
         largest_of_all = std::max(largest_of_all, largest(whole[parameter.name]));
       }
     });
@@ -278,7 +278,7 @@ TEST_P(EncoderDecoder, ShardedMatchesWhole) {
             if (parameter.name.find("qkv.bias") != std::string::npos) continue;
             if (parameter.name.find("key_value.bias") != std::string::npos) continue;
             if (largest(whole.at(parameter.name)) < 1e-6 * largest_of_all) continue;
-            test::expect_close(parameter.real_part(parameter.grad),
+            test::expect_close(parameter.real_part(parameter.grad()),
                                test::shard_of(whole.at(parameter.name), parameter), tolerance,
                                parameter.name.c_str());
           }

@@ -111,7 +111,8 @@ TEST_P(Gpt2Parity, TenAdamWStepsMatch) {
     settings.eps = 1e-8;
     settings.weight_decay = 0.1;
     const ParallelGroups groups = make_parallel_groups(tp, {.tensor = tp.size()});
-    Optimizer optimizer(settings, golden.store_, groups);
+    OptimizerState state(golden.store_);
+    Optimizer optimizer(settings, state, groups);
     GradientClip clip(golden.store_, groups, {.max_norm = 1.0});
     const auto losses = golden.golden_.get<float>("losses");
     const auto norms = golden.golden_.get<float>("grad_norms");

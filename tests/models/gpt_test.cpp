@@ -175,7 +175,7 @@ TEST(Gpt, AttentionScaleScalesQueries) {
                       [](ParameterStore& store) {
                         for (Parameter& parameter : store.parameters()) {
                           if (parameter.name.find("qkv.weight") == std::string::npos) continue;
-                          for (float& x : parameter.value.slice(0, 1).span<float>()) x *= 4.0f;
+                          for (float& x : parameter.value().slice(0, 1).span<float>()) x *= 4.0f;
                         }
                       }),
             scaled);

@@ -145,7 +145,7 @@ Pass run_pass(const Case& test_case, Communicator& tp, bool sequence, bool only_
   arena.reset();
   PartialGradients(store, tp).sum(arena);
   for (const Parameter& parameter : store.parameters()) {
-    pass.gradients[parameter.name] = test::to_doubles(parameter.real_part(parameter.grad));
+    pass.gradients[parameter.name] = test::to_doubles(parameter.real_part(parameter.grad()));
   }
   if (look) look(store);
   return pass;
@@ -177,7 +177,7 @@ TEST(OutputRows, PassOverThemMatchesOneOverAllRows) {
             // The key bias shifts all scores of a query equally, so its gradient is only rounding
             // error.
             if (parameter.name.find("qkv.bias") != std::string::npos) continue;
-            test::expect_close(parameter.real_part(parameter.grad),
+            test::expect_close(parameter.real_part(parameter.grad()),
                                test::shard_of(all.gradients.at(parameter.name), parameter),
                                tolerance, parameter.name.c_str());
           }

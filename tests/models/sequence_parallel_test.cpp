@@ -90,7 +90,7 @@ Pass train(const ModelConfig& config, const std::vector<int64_t>& lengths, bool 
   if (ctx.rows.split()) PartialGradients(store, tp).sum(arena);
   Pass pass{test::to_doubles(sums.tensor), {}};
   for (const Parameter& parameter : store.parameters()) {
-    pass.gradients[parameter.name] = test::to_doubles(parameter.real_part(parameter.grad));
+    pass.gradients[parameter.name] = test::to_doubles(parameter.real_part(parameter.grad()));
     if (look) look(parameter);
   }
   return pass;
@@ -110,7 +110,7 @@ void expect_same_on_all_ranks(const ModelConfig& config, const std::vector<int64
         // The key bias shifts all scores of a query equally, so its gradient is only rounding
         // error.
         if (parameter.name.find("qkv.bias") != std::string::npos) return;
-        test::expect_close(parameter.real_part(parameter.grad),
+        test::expect_close(parameter.real_part(parameter.grad()),
                            test::shard_of(whole.gradients.at(parameter.name), parameter), tolerance,
                            parameter.name.c_str());
       });

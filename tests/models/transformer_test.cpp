@@ -81,7 +81,7 @@ void expect_same_on_all_ranks(const AttentionMask& mask) {
       whole.y = test::to_doubles(y);
       whole.dx = test::to_doubles(dx);
       for (const Parameter& parameter : store.parameters()) {
-        whole.gradients[parameter.name] = test::to_doubles(parameter.grad);
+        whole.gradients[parameter.name] = test::to_doubles(parameter.grad());
       }
     });
   });
@@ -97,7 +97,7 @@ void expect_same_on_all_ranks(const AttentionMask& mask) {
           // The key bias shifts all scores of a query equally, so its gradient is only rounding
           // error.
           if (parameter.name.find("qkv.bias") != std::string::npos) continue;
-          test::expect_close(parameter.grad,
+          test::expect_close(parameter.grad(),
                              test::shard_of(whole.gradients.at(parameter.name), parameter),
                              tolerance, parameter.name.c_str());
         }

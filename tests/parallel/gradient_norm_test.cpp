@@ -34,7 +34,7 @@ void declare_and_fill(ParameterStore& store, const Communicator& tp,
     store.declare({fmt::format("common{}", i), {3}});
   }
   store.allocate(kCpu, DType::f32, StoreFor::training, sharding);
-  for (Parameter& parameter : store.parameters()) fill(parameter.real_part(parameter.grad), 2.0);
+  for (Parameter& parameter : store.parameters()) fill(parameter.real_part(parameter.grad()), 2.0);
 }
 
 constexpr double kSquares = 4.0 * 3 * (16 + 24 + 3);
@@ -97,7 +97,7 @@ TEST(GradientNorm, CountsReplicasOnFirstRankOnly) {
     store.declare({"common", {5}});
     store.allocate(kCpu, DType::f32, StoreFor::training);
     fill(store.flat_grads(), 0.0);
-    fill(store.parameters()[0].grad, 1.0);
+    fill(store.parameters()[0].grad(), 1.0);
     const ParallelGroups groups = tensor_ranks(tp);
     const GradientNorm norm(store, groups);
     EXPECT_EQ(norm.num_ranges(), tp.rank() == 0 ? 1U : 0U);
@@ -110,7 +110,7 @@ TEST(GradientNorm, NanOnOneRankReachesAllRanks) {
     ParameterStore store;
     declare_and_fill(store, tp);
     const ParallelGroups groups = tensor_ranks(tp);
-    if (tp.rank() == 2) store.parameters()[4].grad.span<float>()[1] = NAN;
+    if (tp.rank() == 2) store.parameters()[4].grad().span<float>()[1] = NAN;
     EXPECT_TRUE(std::isnan(sum_squares(GradientNorm(store, groups))));
   });
 }

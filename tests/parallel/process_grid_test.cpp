@@ -131,7 +131,7 @@ TEST(ParallelGroups, AreThoseOfTheGridAndCountEachElementOnce) {
         store.allocate(kCpu, DType::f32, StoreFor::training,
                        {groups.shards->size(), groups.shards->rank()});
         const Parameter& weight = store.parameters()[0];
-        int64_t counted = groups.counts_here(weight) ? weight.optimizer_shard.elements.size() : 0;
+        int64_t counted = groups.counts_here(weight) ? store.owned_elements(weight).size() : 0;
         world.all_reduce(Tensor(&counted, {1}, DType::i64, kCpu));
         EXPECT_EQ(counted, 8);
       }

@@ -166,7 +166,7 @@ TEST(TensorRegions, LayerPairWithShardedRowsMatchesUnsharded) {
         whole.y = test::to_doubles(y);
         whole.dx = test::to_doubles(dx);
         for (const Parameter& parameter : store.parameters()) {
-          whole.gradients[parameter.name] = test::to_doubles(parameter.grad);
+          whole.gradients[parameter.name] = test::to_doubles(parameter.grad());
         }
       });
     });
@@ -181,7 +181,7 @@ TEST(TensorRegions, LayerPairWithShardedRowsMatchesUnsharded) {
                    test::expect_close(dx, rows_of(whole.dx, split.local()), tolerance, "dx");
                    for (const Parameter& parameter : store.parameters()) {
                      test::expect_close(
-                         parameter.grad,
+                         parameter.grad(),
                          test::shard_of(whole.gradients.at(parameter.name), parameter), tolerance,
                          parameter.name.c_str());
                    }
@@ -210,7 +210,7 @@ TEST(TensorRegions, EmbeddingWithShardedRowsMatchesUnsharded) {
     test::run_device_ranks(1, [&](Communicator& tp) {
       run(tp, [&](const Tensor& out, const Parameter& table, auto) {
         expected = test::to_doubles(out);
-        dtable = test::to_doubles(table.real_part(table.grad));
+        dtable = test::to_doubles(table.real_part(table.grad()));
       });
     });
     for (const int ranks : {2, 4}) {
@@ -219,7 +219,7 @@ TEST(TensorRegions, EmbeddingWithShardedRowsMatchesUnsharded) {
         run(tp, [&](const Tensor& out, const Parameter& table, const SequenceShard& split) {
           // One rank has the token, the others add zeros; gradients accumulate in the same order.
           test::expect_close(out, rows_of(expected, split.local()), 0.0, "words");
-          test::expect_close(table.real_part(table.grad), test::shard_of(dtable, table), 0.0,
+          test::expect_close(table.real_part(table.grad()), test::shard_of(dtable, table), 0.0,
                              "dtable");
         });
       });

@@ -84,8 +84,8 @@ TEST_P(VocabParallel, LossAndGradientsMatchReference) {
       const Parameter& biases = store.parameters().back();
       const auto shard = test::shard_of(whole, parameter),
                  bias_shard = test::shard_of(bias, biases);
-      std::copy(shard.begin(), shard.end(), parameter.value.data<float>());
-      std::copy(bias_shard.begin(), bias_shard.end(), biases.value.data<float>());
+      std::copy(shard.begin(), shard.end(), parameter.value().data<float>());
+      std::copy(bias_shard.begin(), bias_shard.end(), biases.value().data<float>());
 
       Arena arena(test::test_device(), size_t{8} << 20);
       const StepContext ctx{arena};
@@ -111,13 +111,13 @@ TEST_P(VocabParallel, LossAndGradientsMatchReference) {
       // Exactly 0, whichever rank has the target and the largest logit.
       EXPECT_EQ(std::ranges::count(found, 0.0), static_cast<int64_t>(expected.correct));
       test::expect_close(dx.tensor, expected.dx, 4 * tolerance, "dx");
-      test::expect_close(parameter.real_part(parameter.grad),
+      test::expect_close(parameter.real_part(parameter.grad()),
                          test::shard_of(expected.dtable, parameter),
                          4 * test::sum_tolerance(DType::f32, rows), "dtable");
-      test::expect_close(biases.real_part(biases.grad), test::shard_of(expected.dbias, biases),
+      test::expect_close(biases.real_part(biases.grad()), test::shard_of(expected.dbias, biases),
                          4 * test::sum_tolerance(DType::f32, rows), "dbias");
       for (int64_t i = words.vocab().local.size(); i < words.vocab().padded; ++i) {
-        for (const float g : parameter.grad.slice(i, i + 1).span<float>()) EXPECT_EQ(g, 0.0f);
+        for (const float g : parameter.grad().slice(i, i + 1).span<float>()) EXPECT_EQ(g, 0.0f);
       }
 
       test::TestTensor logits({rows, kVocab}, DType::f32);
@@ -184,7 +184,7 @@ TEST(VocabParallelEmbeddingTest, LooksUpRowsOfAllRanks) {
       VocabParallelEmbedding words(store, "words", kVocab, kWidth, 0.02f, tp);
       store.allocate(test::test_device(), DType::f32, StoreFor::training);
       const auto shard = test::shard_of(whole, words.table());
-      std::copy(shard.begin(), shard.end(), words.table().value.data<float>());
+      std::copy(shard.begin(), shard.end(), words.table().value().data<float>());
       Arena arena(test::test_device(), size_t{1} << 20);
       test::expect_close(words.forward(StepContext{arena}, ids.tensor), expected, 0.0, "rows");
     });

@@ -33,7 +33,8 @@ class Golden {
   /// Compares a view of each parameter, such as &Parameter::grad, with this rank's shard of the
   /// tensor <prefix><name>, relative to that tensor's largest element.
   void expect_parameters(const ParameterStore& store, const std::string& prefix,
-                         Tensor Parameter::*view, double tolerance, KeyBias key_bias) const;
+                         const Tensor& (Parameter::*view)() const, double tolerance,
+                         KeyBias key_bias) const;
 
  private:
   SafetensorsFile file_;

@@ -95,10 +95,10 @@ ReplayReport run_replay(const ReplayOptions& options, Communicator& world) {
   const int64_t first_place = trainer.first_place(options.step);
   report.documents = document_losses(trainer.parts(), options.step - 1, first_place);
   ParameterSquares squares;
-  squares.weights = weight_squares(store, ranks.groups);
+  squares.weights = weight_squares(trainer.optimizer_state(), ranks.groups);
   trainer.step();
   report.result = trainer.local_result();
-  squares.gradients = gradient_squares(store, ranks.groups);
+  squares.gradients = gradient_squares(trainer.optimizer_state(), ranks.groups);
   report.layers = layer_norms(store, squares);
   if (const auto reason = trainer.bad_reason()) {
     report.skipped = fmt::format("its {} is {}", reason->subject, reason->predicate);

@@ -1,5 +1,6 @@
 #include "launch/train/diagnosis/document_losses.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "core/ops/elementwise.h"
@@ -22,15 +23,17 @@ void add_losses(const StepParts& parts, int64_t step, LoadedStep& loaded, int64_
   const TokenBatch host = loaded.on_host(i), device = loaded.batch(i);
   const std::vector<DocumentName> names = loaded.documents(i);
   const int64_t count = host.num_documents();
-  const OwnedTensor sums({count, LossSums::kCount}, DType::f64, parts.arena.device());
-  const OwnedTensor found({count, LossSums::kCount}, DType::f64);
-  if (count == 0) return;
+  // The last row is for empty passes.
+  const OwnedTensor sums({count + 1, LossSums::kCount}, DType::f64, parts.arena.device());
+  const OwnedTensor found({count + 1, LossSums::kCount}, DType::f64);
   fill(sums.tensor, 0.0);
   StepContext ctx = parts.step.context_of(step, loaded, i);
   ctx.reducer = nullptr;
   ctx.recompute = Recompute::block;  // no backward pass reads what a block computes
-  for (int64_t d = 0; d < count; ++d) {
+  const int64_t passes = most_documents(parts.groups, count);
+  for (int64_t pass = 0; pass < passes; ++pass) {
     parts.arena.reset();
+    const int64_t d = std::min(pass, count);
     const DocumentBatch document(host, device, d);
     const Tensor predictions =
         allocate_predictions(parts.arena, parts.config.model, document.batch());

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include "core/memory.h"
 #include "core/ops/elementwise.h"
@@ -11,16 +10,17 @@
 namespace tessera {
 namespace {
 
-/// Each element counts once.
-std::vector<double> squares_of(const ParameterStore& store, const ParallelGroups& groups,
-                               const std::function<const Tensor&(const Parameter&)>& pick) {
+/// Of a member of the shards of trained parameters. Each element counts once.
+std::vector<double> squares_of(const OptimizerState& state, const ParallelGroups& groups,
+                               Tensor OptimizerShard::*member) {
+  const ParameterStore& store = state.store();
   const auto count = std::ssize(store.parameters());
   const OwnedTensor squares({count}, DType::f64, store.device()), found({count}, DType::f64);
   fill(squares.tensor, 0.0);
   int64_t i = 0;
   for (const Parameter& parameter : store.parameters()) {
-    const Tensor& own = pick(parameter);
-    if (groups.counts_here(parameter) && own.numel() > 0)
+    const Tensor& own = state.of(parameter).*member;
+    if (!parameter.frozen && groups.counts_here(parameter) && own.numel() > 0)
       add_sum_of_squares(own, squares.tensor.slice(i, i + 1));
     ++i;
   }
@@ -32,16 +32,12 @@ std::vector<double> squares_of(const ParameterStore& store, const ParallelGroups
 
 }  // namespace
 
-std::vector<double> weight_squares(const ParameterStore& store, const ParallelGroups& groups) {
-  return squares_of(store, groups, [](const Parameter& parameter) -> const Tensor& {
-    return parameter.optimizer_shard.master;
-  });
+std::vector<double> weight_squares(const OptimizerState& state, const ParallelGroups& groups) {
+  return squares_of(state, groups, &OptimizerShard::master);
 }
 
-std::vector<double> gradient_squares(const ParameterStore& store, const ParallelGroups& groups) {
-  return squares_of(store, groups, [](const Parameter& parameter) -> const Tensor& {
-    return parameter.optimizer_shard.grad;
-  });
+std::vector<double> gradient_squares(const OptimizerState& state, const ParallelGroups& groups) {
+  return squares_of(state, groups, &OptimizerShard::grad);
 }
 
 std::string_view layer_of(std::string_view parameter) {

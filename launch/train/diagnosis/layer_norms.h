@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/parameters/parameter.h"
+#include "core/parameters/optimizer_state.h"
 #include "parallel/process_grid.h"
 
 namespace tessera {
@@ -18,8 +18,8 @@ struct ParameterSquares {
 
 /// Of masters, or of gradients that are summed over the ranks, before or after the step. The same
 /// on every rank. Wait for the device. Collective.
-std::vector<double> weight_squares(const ParameterStore& store, const ParallelGroups& groups);
-std::vector<double> gradient_squares(const ParameterStore& store, const ParallelGroups& groups);
+std::vector<double> weight_squares(const OptimizerState& state, const ParallelGroups& groups);
+std::vector<double> gradient_squares(const OptimizerState& state, const ParallelGroups& groups);
 
 /// Euclidean norms of a layer.
 struct LayerNorms {

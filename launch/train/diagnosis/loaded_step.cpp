@@ -118,9 +118,13 @@ std::vector<DocumentName> LoadedStep::documents(int64_t i) const {
 
 DocumentBatch::DocumentBatch(const TokenBatch& host, const TokenBatch& device, int64_t document)
     : batch_(device) {
-  const auto begins = host.documents.span<int32_t>();
-  const auto at = static_cast<size_t>(document);
-  const Range tokens = {begins[at], begins[at + 1]};
+  const bool exists = document < host.num_documents();
+  const Range own = {document, document + (exists ? 1 : 0)};
+  const auto part_of = [&](const Tensor& begins) {
+    const auto all = begins.span<int32_t>();
+    return Range{all[static_cast<size_t>(own.begin)], all[static_cast<size_t>(own.end)]};
+  };
+  const Range tokens = part_of(host.documents);
   const Device where = device.tokens.device();
   const auto cut = [](Tensor& tensor, const Range& range) {
     if (tensor.defined()) tensor = tensor.slice(range.begin, range.end);
@@ -129,7 +133,12 @@ DocumentBatch::DocumentBatch(const TokenBatch& host, const TokenBatch& device, i
                          &batch_.padded_rows, &batch_.patches, &batch_.hidden}) {
     cut(*tensor, tokens);
   }
-  documents_ = on_device({0, narrow<int32_t>(tokens.size())}, where);
+  const auto bounds_of = [&](const Range& rows) {
+    std::vector<int32_t> bounds = {0};
+    if (exists) bounds.push_back(narrow<int32_t>(rows.size()));
+    return on_device(bounds, where);
+  };
+  documents_ = bounds_of(tokens);
   batch_.documents = documents_.tensor;
   batch_.document_length = tokens.size();
   Range targets;
@@ -142,20 +151,23 @@ DocumentBatch::DocumentBatch(const TokenBatch& host, const TokenBatch& device, i
   target_rows_ = on_device(rows, where);
   batch_.target_rows = target_rows_.tensor;
   cut(batch_.targets, targets);
-  const Range own = {document, document + 1};
   cut(batch_.labels, own);
   if (batch_.label_values.defined() && batch_.label_values.numel() > 0) {
     cut(batch_.label_values, own);
   }
   if (host.source.seq_length == 0) return;
-  const auto source_begins = host.source.documents.span<int32_t>();
-  const Range source = {source_begins[at], source_begins[at + 1]};
+  const Range source = part_of(host.source.documents);
   for (Tensor* tensor :
        {&batch_.source.tokens, &batch_.source.positions, &batch_.source.padded_rows}) {
     cut(*tensor, source);
   }
-  source_documents_ = on_device({0, narrow<int32_t>(source.size())}, where);
+  source_documents_ = bounds_of(source);
   batch_.source.documents = source_documents_.tensor;
+}
+
+int64_t most_documents(const ParallelGroups& groups, int64_t own) {
+  groups.world.all_reduce(Tensor(&own, {1}, DType::i64, kCpu), ReduceOp::max);
+  return own;
 }
 
 }  // namespace tessera

@@ -20,7 +20,7 @@ namespace tessera {
 struct StepParts {
   const RunConfig& config;
   Model& model;
-  ParameterStore& store;
+  OptimizerState& state;
   const ParallelGroups& groups;
   Arena& arena;
   const TokenBatches& batches;
@@ -74,7 +74,8 @@ class LoadedStep final : public MicroBatchSource {
 /// A document of a micro-batch as a micro-batch of its own, with the same random numbers.
 class DocumentBatch {
  public:
-  /// `host` and `device` are the same micro-batch, which must outlive this.
+  /// `host` and `device` are the same micro-batch, which must outlive this. If it has no such
+  /// document, the batch is empty.
   DocumentBatch(const TokenBatch& host, const TokenBatch& device, int64_t document);
 
   const TokenBatch& batch() const { return batch_; }
@@ -84,5 +85,9 @@ class DocumentBatch {
   TokenBatch batch_;
   OwnedTensor documents_, target_rows_, source_documents_;
 };
+
+/// The most documents that a rank of the world has: so many passes run on every rank, so that ranks
+/// may share the weights. Those after a rank's own are empty. Collective.
+int64_t most_documents(const ParallelGroups& groups, int64_t own);
 
 }  // namespace tessera

@@ -46,8 +46,8 @@ std::string NotFiniteWatch::name_of(const Tensor& output, const std::string& op)
   const auto* at = static_cast<const char*>(output.raw());
   for (const Parameter& parameter : store_.parameters()) {
     if (parameter.frozen) continue;
-    const auto* begin = static_cast<const char*>(parameter.grad.raw());
-    if (begin <= at && at < begin + parameter.grad.bytes()) {
+    const auto* begin = static_cast<const char*>(parameter.grad().raw());
+    if (begin <= at && at < begin + parameter.grad().bytes()) {
       return fmt::format("the gradient of {}", parameter.name);
     }
   }

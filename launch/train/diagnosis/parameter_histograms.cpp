@@ -42,17 +42,18 @@ void sum_over(Communicator& world, const std::vector<ValueHistogram*>& histogram
 
 }  // namespace
 
-std::vector<ParameterHistograms> parameter_histograms(const ParameterStore& store,
+std::vector<ParameterHistograms> parameter_histograms(const OptimizerState& state,
                                                       const ParallelGroups& groups) {
   std::vector<ParameterHistograms> found;
-  found.reserve(store.parameters().size());
-  for (const Parameter& parameter : store.parameters()) {
+  const auto& parameters = state.store().parameters();
+  found.reserve(parameters.size());
+  for (const Parameter& parameter : parameters) {
     if (parameter.frozen) continue;
     ParameterHistograms& histograms = found.emplace_back();
     histograms.name = parameter.name;
     if (!groups.counts_here(parameter)) continue;
-    add_values(parameter.optimizer_shard.master, histograms.weights);
-    add_values(parameter.optimizer_shard.grad, histograms.gradients);
+    add_values(state.of(parameter).master, histograms.weights);
+    add_values(state.of(parameter).grad, histograms.gradients);
   }
   std::vector<ValueHistogram*> all;
   for (ParameterHistograms& each : found) {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "core/parameters/parameter.h"
+#include "core/parameters/optimizer_state.h"
 #include "launch/metrics/value_histogram.h"
 #include "parallel/process_grid.h"
 
@@ -19,7 +19,7 @@ struct ParameterHistograms {
 /// Of each parameter that is trained, in the order of the model, after a step. Each element counts
 /// once; the counts do not depend on the layout. The same on every rank. Copies weights and
 /// gradients to the host. Collective.
-std::vector<ParameterHistograms> parameter_histograms(const ParameterStore& store,
+std::vector<ParameterHistograms> parameter_histograms(const OptimizerState& state,
                                                       const ParallelGroups& groups);
 
 }  // namespace tessera

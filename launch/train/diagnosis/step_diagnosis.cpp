@@ -79,39 +79,42 @@ struct RankFinding {
 std::optional<std::string> not_finite_weight(const ParameterStore& store) {
   const FiniteCheck check(store.device());
   for (const Parameter& parameter : store.parameters()) {
-    if (!check.is_finite(parameter.real_part(parameter.value))) return parameter.name;
+    if (!check.is_finite(parameter.real_part(parameter.value()))) return parameter.name;
   }
   return std::nullopt;
 }
 
 /// The same of the gradients that it updates weights with.
-std::optional<std::string> not_finite_gradient(const ParameterStore& store) {
-  const FiniteCheck check(store.device());
-  for (const Parameter& parameter : store.parameters()) {
-    if (!check.is_finite(parameter.optimizer_shard.grad)) return parameter.name;
+std::optional<std::string> not_finite_gradient(const OptimizerState& state) {
+  const FiniteCheck check(state.store().device());
+  for (const Parameter& parameter : state.store().parameters()) {
+    if (!parameter.frozen && !check.is_finite(state.of(parameter).grad)) return parameter.name;
   }
   return std::nullopt;
 }
 
-/// The documents of a micro-batch that are not finite by themselves, on any tensor rank. Collective
-/// over the tensor ranks.
+/// The documents of a micro-batch that are not finite by themselves, on any tensor rank; none
+/// without a micro-batch. Collective over the world.
 std::vector<std::string> bad_documents(const StepParts& parts, int64_t step, LoadedStep& loaded,
-                                       int64_t micro_batch) {
+                                       std::optional<int64_t> micro_batch) {
   if (traits_of(parts.config.model).texts_of_sample > 0) return {};  // their loss compares texts
-  const TokenBatch host = loaded.on_host(micro_batch), device = loaded.batch(micro_batch);
+  const int64_t i = micro_batch.value_or(0);
+  const TokenBatch host = loaded.on_host(i), device = loaded.batch(i);
+  const int64_t count = micro_batch ? host.num_documents() : 0;
   const OwnedTensor sums({LossSums::kCount}, DType::f64, parts.arena.device());
-  StepContext ctx = parts.step.context_of(step, loaded, micro_batch);
+  StepContext ctx = parts.step.context_of(step, loaded, i);
   ctx.reducer = nullptr;
-  NotFiniteWatch watch(parts.store);
-  std::string bad(static_cast<size_t>(host.num_documents()), ' ');
-  for (int64_t d = 0; d < host.num_documents(); ++d) {
+  NotFiniteWatch watch(parts.state.store());
+  std::string bad(static_cast<size_t>(count), ' ');
+  const int64_t passes = most_documents(parts.groups, count);
+  for (int64_t d = 0; d < passes; ++d) {
     parts.arena.reset();
-    parts.store.invalidate_grads();  // otherwise those of the documents before count
+    parts.state.store().invalidate_grads();  // otherwise those of the documents before count
     watch.reset();
-    const DocumentBatch document(host, device, d);
+    const DocumentBatch document(host, device, d < count ? d : host.num_documents());
     const NotFiniteWatch::Scope scope(watch);
     parts.model.train(ctx, document.batch(), {1.0f, 1.0f}, {sums.tensor});
-    if (watch.found()) bad[static_cast<size_t>(d)] = 'x';
+    if (d < count && watch.found()) bad[static_cast<size_t>(d)] = 'x';
   }
   parts.arena.reset();
   std::set<size_t> numbers;
@@ -120,7 +123,7 @@ std::vector<std::string> bad_documents(const StepParts& parts, int64_t step, Loa
       if (of_rank[d] == 'x') numbers.insert(d);
     }
   }
-  const std::vector<DocumentName> documents = loaded.documents(micro_batch);
+  const std::vector<DocumentName> documents = loaded.documents(i);
   std::vector<DocumentName> found;
   for (const size_t d : numbers) found.push_back(documents[d]);
   return names_of(found);
@@ -166,29 +169,32 @@ std::optional<std::string> first_text(const std::vector<Json>& ranks, const char
 
 StepDiagnosis diagnose(const StepParts& parts, int64_t step, int64_t first_place) {
   const ParallelGroups& groups = parts.groups;
-  NotFiniteWatch watch(parts.store);
+  NotFiniteWatch watch(parts.state.store());
   WatchedMicroSteps runner(parts, watch);
   LoadedStep loaded(parts, first_place);
   Json own = Json::object();
-  if (const auto weight = not_finite_weight(parts.store)) own["weight"] = *weight;
+  if (const auto weight = not_finite_weight(parts.state.store())) own["weight"] = *weight;
   parts.step.compute_gradients(step, loaded, runner);
-  if (const auto gradient = not_finite_gradient(parts.store)) own["gradient"] = *gradient;
+  if (const auto gradient = not_finite_gradient(parts.state)) own["gradient"] = *gradient;
   if (const auto& found = runner.found()) {
     own["micro_batch"] = found->micro_batch;
     own["order"] = found->tensor.order;
     own["tensor"] = found->tensor.tensor;
     own["place"] = found->tensor.place;
   }
+  std::optional<int64_t> micro_batch;
   if (const auto first = first_of(gather(*groups.tp, own))) {
+    micro_batch = first->micro_batch;
     own["first"] = first->tensor_rank == groups.tp->rank();
-    own["samples"] = loaded.samples(first->micro_batch);
-    if (!own.contains("weight")) {
-      own["documents"] = bad_documents(parts, step, loaded, first->micro_batch);
-    }
+    own["samples"] = loaded.samples(*micro_batch);
   }
-  const std::vector<Json> ranks = gather(groups.world, own);
+  std::vector<Json> ranks = gather(groups.world, own);
   StepDiagnosis diagnosis;
   diagnosis.weight = first_text(ranks, "weight");
+  if (!diagnosis.weight) {
+    own["documents"] = bad_documents(parts, step, loaded, micro_batch);
+    ranks = gather(groups.world, own);
+  }
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     const Json& json = ranks[rank];
     if (!json.value("first", false)) continue;

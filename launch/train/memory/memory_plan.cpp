@@ -86,13 +86,14 @@ size_t MemoryPlan::total_in_host() const {
   return sum;
 }
 
-std::vector<MemoryPlan::Line> memory_lines(const ParameterStore& store,
+std::vector<MemoryPlan::Line> memory_lines(const OptimizerState& state,
                                            const WorkingMemory& working) {
+  const ParameterStore& store = state.store();
   std::vector<MemoryPlan::Line> lines = {
       {"weights", store.value_bytes()},
       {"gradients", store.grad_bytes()},
-      {"master weights", store.master_bytes()},
-      {"moments", store.moment_bytes()},
+      {"master weights", state.master_bytes()},
+      {"moments", state.moment_bytes()},
       {"gradient copies", working.gradient_copies},
       {"activations", working.activations},
       {"workspace", working.workspace},
@@ -102,10 +103,10 @@ std::vector<MemoryPlan::Line> memory_lines(const ParameterStore& store,
   if (working.samples > 0) {
     lines.insert(lines.end() - 2, {"samples", working.samples});
   }
-  if (const size_t bytes = store.frozen_master_bytes(); bytes > 0) {
+  if (const size_t bytes = state.frozen_master_bytes(); bytes > 0) {
     lines.push_back({"frozen master weights", bytes, /*in_host=*/true});
   }
-  if (const size_t bytes = store.average_bytes(); bytes > 0) {
+  if (const size_t bytes = state.average_bytes(); bytes > 0) {
     lines.insert(lines.begin() + 4, {"weight average", bytes});
   }
   // Few models have one.
@@ -119,7 +120,7 @@ MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, De
                        bool has_gpu) {
   ParameterStore store;
   Model model(config.model, store, *groups.tp);
-  allocate_for_training(config, groups, kMeta, store);
+  const OptimizerState state = allocate_for_training(config, groups, kMeta, store);
   const int64_t local_batch = batch_share(config.batch, groups.dp->size()).local_batch;
 
   // The first tensor rank has the most rows of activations.
@@ -147,10 +148,10 @@ MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, De
   working.workspace = plan.workspace_bytes;
   working.device_batch = device.is_cuda() ? batch_bytes(config.batch.micro, config) : 0;
   working.checkpoint_copy =
-      copies_checkpoints(config) ? checkpoint_copy_bytes(store, groups.replicas->size()) : 0;
+      copies_checkpoints(config) ? checkpoint_copy_bytes(state, groups.replicas->size()) : 0;
   // This step's batch and the next, and two micro-batches of an evaluation.
   working.host_batches = 2 * batch_bytes(local_batch + config.batch.micro, config);
-  plan.lines = memory_lines(store, working);
+  plan.lines = memory_lines(state, working);
   return plan;
 }
 
@@ -160,35 +161,29 @@ bool copies_checkpoints(const RunConfig& config) {
          (interval < config.train.steps || config.automatic.contains("train.steps"));
 }
 
-size_t checkpoint_copy_bytes(const ParameterStore& store, int replicas) {
+size_t checkpoint_copy_bytes(const OptimizerState& state, int replicas) {
   // 8-bit moments are written in fp32.
-  const DType moment = store.moment_dtype() == DType::bf16 ? DType::bf16 : DType::f32;
+  const DType moment = state.moment_dtype() == DType::bf16 ? DType::bf16 : DType::f32;
   int64_t own = 0;
   std::vector<int64_t> shared;
-  for (const Parameter& parameter : store.parameters()) {
+  for (const Parameter& parameter : state.store().parameters()) {
     const auto aligned = [](int64_t elements, DType dtype) {  // like SliceCopies
       return round_up(elements * static_cast<int64_t>(size_of(dtype)), int64_t{kAlignment});
     };
-    const int64_t all = parameter.real_shape().numel();
-    const size_t moments = parameter.second_moment ? 2 : 1;
-    if (parameter.exp_avg.defined()) {
-      // The master and its average.
-      shared.insert(shared.end(), store.has_average() ? 2 : 1, aligned(all, DType::f32));
-      shared.insert(shared.end(), moments, aligned(all, moment));
-      continue;
+    std::vector<DType> written = {DType::f32};  // the master, and its average
+    if (!parameter.frozen) {
+      if (state.has_average()) written.push_back(DType::f32);
+      written.insert(written.end(), state.has_second_moment(parameter) ? 2 : 1, moment);
     }
-    // A range of elements is cut into a few boxes, each aligned separately.
-    const auto part = [&](DType dtype) {
+    const bool is_shared = state.store().layout_of(parameter).sharding().sharded();
+    for (const DType dtype : written) {
+      if (!is_shared) {
+        shared.push_back(aligned(parameter.real_shape().numel(), dtype));
+        continue;
+      }
+      // A range of elements is cut into a few boxes, each aligned separately.
       constexpr int64_t kMostBoxes = 2 * Shape::kMaxDims;
-      return aligned(parameter.optimizer_shard.elements.size(), dtype) +
-             kMostBoxes * int64_t{kAlignment};
-    };
-    own += static_cast<int64_t>(moments) * part(moment);
-    if (store.has_average()) own += part(DType::f32);
-    if (parameter.master.defined()) {
-      shared.push_back(aligned(all, DType::f32));
-    } else {
-      own += part(DType::f32);
+      own += aligned(state.of(parameter).elements.size(), dtype) + kMostBoxes * int64_t{kAlignment};
     }
   }
   return static_cast<size_t>(own + largest_share(std::move(shared), replicas));

@@ -6,7 +6,7 @@
 
 #include "core/device.h"
 #include "core/dtype.h"
-#include "core/parameters/parameter.h"
+#include "core/parameters/optimizer_state.h"
 #include "launch/config/run_config.h"
 #include "models/model_config.h"
 #include "parallel/communicators/communicator.h"
@@ -53,7 +53,7 @@ struct WorkingMemory {
 };
 
 /// The lines of a plan; also used for the memory actually in use.
-std::vector<MemoryPlan::Line> memory_lines(const ParameterStore& store,
+std::vector<MemoryPlan::Line> memory_lines(const OptimizerState& state,
                                            const WorkingMemory& working);
 
 /// Plans the memory of one rank by a dry run: the model's own step on the meta device, which
@@ -70,6 +70,6 @@ bool copies_checkpoints(const RunConfig& config);
 /// Upper bound on the bytes of masters, moments and averages that a rank copies for a background
 /// save: what it alone of its `replicas` has, plus its share of the slices that all of them have.
 /// Parameters replicated on all tensor ranks count as if only these ranks had them.
-size_t checkpoint_copy_bytes(const ParameterStore& store, int replicas);
+size_t checkpoint_copy_bytes(const OptimizerState& state, int replicas);
 
 }  // namespace tessera

@@ -7,7 +7,7 @@
 #include "core/checked.h"
 #include "core/error.h"
 #include "core/ops/block_codes.h"
-#include "core/parameters/parameter.h"
+#include "core/parameters/optimizer_state.h"
 #include "core/range.h"
 
 namespace tessera {

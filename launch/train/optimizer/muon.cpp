@@ -32,19 +32,21 @@ Tensor part_of(const Tensor& update, Range elements) {
 
 }  // namespace
 
-Muon::Muon(const OptimizerSection& settings, const OptimizerGroups& groups, ParameterStore& store,
-           const ParallelGroups& ranks, uint64_t seed)
+Muon::Muon(const OptimizerSection& settings, const OptimizerGroups& groups,
+           const OptimizerState& state, const ParallelGroups& ranks, uint64_t seed)
     : settings_(settings),
-      store_(store),
-      largest_moment_part_(largest_moment_part(store)),
+      state_(state),
+      precision_(state.store().precision()),
+      largest_moment_part_(largest_moment_part(state.store())),
       tp_(*ranks.tp),
       replicas_(*ranks.replicas) {
-  for (const Parameter& p : store.parameters()) {
+  for (const Parameter& p : state.store().parameters()) {
     const OptimizerGroup& group = groups.groups[static_cast<size_t>(groups.group_of[p.index])];
     if (p.frozen || !group.whole_matrices) continue;
     Weight& weight = weights_.emplace_back(Weight{&p, group, {}, {}});
-    if (settings.stochastic_rounding) weight.rounding = value_rounding(p, seed);
-    if (store.moment_dtype() == DType::bf16) weight.moment_rounding = moment_rounding(p, seed);
+    const Range own = state.of(p).elements;
+    if (settings.stochastic_rounding) weight.rounding = value_rounding(p, own, seed);
+    if (state.moment_dtype() == DType::bf16) weight.moment_rounding = moment_rounding(p, own, seed);
   }
   // Slots are equal on all tensor ranks.
   std::ranges::stable_sort(weights_, std::greater<>(),
@@ -68,13 +70,13 @@ void Muon::step(int64_t step, double lr, const Tensor& grad_scale, Arena& scratc
     Round round{std::span(weights_).subspan(first, count), {}};
     constexpr int64_t kAligned = kAlignment / sizeof(bfloat16);
     const int64_t slot = round_up(round.weights.front().parameter->slot_size, kAligned);
-    round.updates = scratch.allocate({static_cast<int64_t>(ranks), slot}, store_.precision());
+    round.updates = scratch.allocate({static_cast<int64_t>(ranks), slot}, precision_);
     add_gradients(round, step, grad_scale, scratch);
     orthogonalize_own(round, scratch);
     replicas_.all_gather(updates_of_replica(round), round.updates);
     for (size_t i = 0; i < count; ++i) {
       const Weight& weight = round.weights[i];
-      const OptimizerShard& own = weight.parameter->optimizer_shard;
+      const OptimizerShard& own = state_.of(*weight.parameter);
       if (own.elements.empty()) continue;
       MuonStep settings{static_cast<float>(lr * weight.group.lr_factor),
                         static_cast<float>(weight.group.weight_decay)};
@@ -98,13 +100,13 @@ Tensor Muon::updates_of_replica(const Round& round) const {
 
 void Muon::add_gradients(const Round& round, int64_t step, const Tensor& grad_scale,
                          Arena& scratch) const {
-  const bool shares_momentum = store_.layout().sharding().sharded();
+  const bool shares_momentum = state_.store().layout().sharding().sharded();
   MuonMomentum momentum{static_cast<float>(settings_.momentum), settings_.nesterov};
   if (shares_momentum) fill(round.updates, 0.0);
   const size_t first = first_place(), end = first + static_cast<size_t>(tp_.size());
   for (size_t i = 0; i < round.weights.size(); ++i) {
     const Weight& weight = round.weights[i];
-    const OptimizerShard& own = weight.parameter->optimizer_shard;
+    const OptimizerShard& own = state_.of(*weight.parameter);
     if (own.elements.empty()) continue;
     if (weight.moment_rounding) {
       momentum.moment_rounding = at_step(*weight.moment_rounding, step + 1);
@@ -170,7 +172,7 @@ void Muon::orthogonalize_weight(const Parameter& weight, std::span<const Tensor>
   for (const MatrixPlace& place : matrices_of(weight)) {
     if (place.rows == 0 || place.columns == 0) continue;
     const Arena::Scope scope(scratch);
-    const Tensor matrix = scratch.allocate({place.rows, place.columns}, store_.precision());
+    const Tensor matrix = scratch.allocate({place.rows, place.columns}, precision_);
     const auto larger = static_cast<double>(std::max(place.rows, place.columns));
     copy_to_matrix(weight, place, parts, matrix);
     orthogonalize(matrix, settings_.ns_steps, static_cast<float>(kUpdateSize * std::sqrt(larger)),

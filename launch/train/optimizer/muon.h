@@ -8,7 +8,7 @@
 
 #include "core/arena.h"
 #include "core/ops/stochastic_rounding.h"
-#include "core/parameters/parameter.h"
+#include "core/parameters/optimizer_state.h"
 #include "launch/config/run_config.h"
 #include "launch/train/optimizer/optimizer_groups.h"
 #include "parallel/process_grid.h"
@@ -33,14 +33,13 @@ namespace tessera {
 /// Updates are exchanged in compute precision.
 class Muon {
  public:
-  /// `store` and `ranks` must outlive this.
-  Muon(const OptimizerSection& settings, const OptimizerGroups& groups, ParameterStore& store,
+  /// `state` and `ranks` must outlive this.
+  Muon(const OptimizerSection& settings, const OptimizerGroups& groups, const OptimizerState& state,
        const ParallelGroups& ranks, uint64_t seed);
 
   /// Applies update number `step`, counted from 0, like Optimizer::step(), to masters and to the
-  /// values that this rank owns. Collective over the replicas and their tensor
-  /// ranks. The first rank of each
-  /// group has the largest weights; `scratch` has the same size on all ranks.
+  /// values that this rank owns. Collective over the replicas and their tensor ranks. The first
+  /// rank of each group has the largest weights; `scratch` has the same size on all ranks.
   void step(int64_t step, double lr, const Tensor& grad_scale, Arena& scratch) const;
 
  private:
@@ -65,7 +64,8 @@ class Muon {
   size_t most_scratch() const;
 
   OptimizerSection settings_;
-  const ParameterStore& store_;
+  const OptimizerState& state_;
+  DType precision_;
   int64_t largest_moment_part_;
   Communicator& tp_;
   Communicator& replicas_;

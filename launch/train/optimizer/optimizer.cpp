@@ -10,33 +10,34 @@
 #include "parallel/communicators/traffic.h"
 
 namespace tessera {
-Optimizer::Optimizer(const OptimizerSection& settings, ParameterStore& store,
+
+Optimizer::Optimizer(const OptimizerSection& settings, OptimizerState& state,
                      const ParallelGroups& groups, uint64_t seed)
     : settings_(settings),
-      groups_(optimizer_groups(settings, store)),
-      store_(store),
-      largest_moment_part_(largest_moment_part(store)),
+      groups_(optimizer_groups(settings, state.store())),
+      state_(state),
+      largest_moment_part_(largest_moment_part(state.store())),
       shards_(*groups.shards) {
-  groups.require_shards_of(store, "optimizer");
+  groups.require_shards_of(state.store(), "optimizer");
   add_updates(seed);
-  if (settings.name == OptimizerName::muon) muon_.emplace(settings, groups_, store, groups, seed);
+  if (settings.name == OptimizerName::muon) muon_.emplace(settings, groups_, state, groups, seed);
 }
 
 void Optimizer::add_updates(uint64_t seed) {
   const auto group_of = [&](const Parameter& p) { return groups_.group_of[p.index]; };
-  const bool rounds_moments = store_.moment_dtype() == DType::bf16;
-  if (!settings_.stochastic_rounding && store_.moment_dtype() == DType::f32) {
-    for (const ShardRange& range : store_.shard_ranges_by(group_of)) updates_.push_back({range});
+  const bool rounds_moments = state_.moment_dtype() == DType::bf16;
+  if (!settings_.stochastic_rounding && state_.moment_dtype() == DType::f32) {
+    for (const OptimizerRange& range : state_.ranges_by(group_of)) updates_.push_back({range});
     return;
   }
   // Skips gaps and padding: they stay zero.
-  for (size_t i = 0; i < store_.parameters().size(); ++i) {
-    const Parameter& p = store_.parameters()[i];
-    if (p.optimizer_shard.elements.empty()) continue;
-    updates_.push_back({{p.optimizer_shard, store_.layout().bucket_of(i), group_of(p)}});
+  for (const Parameter& p : state_.store().parameters()) {
+    const OptimizerShard& own = state_.of(p);
+    if (p.frozen || own.elements.empty()) continue;
+    updates_.push_back({{own, state_.store().layout().bucket_of(p.index), group_of(p)}});
     Update& update = updates_.back();
-    if (settings_.stochastic_rounding) update.rounding = value_rounding(p, seed);
-    if (rounds_moments) update.moment_rounding = moment_rounding(p, seed);
+    if (settings_.stochastic_rounding) update.rounding = value_rounding(p, own.elements, seed);
+    if (rounds_moments) update.moment_rounding = moment_rounding(p, own.elements, seed);
   }
 }
 
@@ -102,7 +103,7 @@ void Optimizer::round_values(int64_t steps_done) {
 }
 
 void Optimizer::swap_average() {
-  require(store_.has_average(), "optimizer: the store keeps no average of the weights");
+  require(state_.has_average(), "optimizer: the state keeps no average of the weights");
   for (const Update& update : updates_) {
     ema_swap(update.range.shard.master, update.range.shard.ema);
   }
@@ -117,7 +118,7 @@ void Optimizer::for_each_update(const Work& work) const {
   }
   // In the order of the next forward pass, which needs the first values first.
   std::vector<std::unique_ptr<PendingCollective>> gathers;
-  const std::vector<FlatBucket>& buckets = store_.layout().buckets();
+  const std::vector<FlatBucket>& buckets = state_.store().layout().buckets();
   auto update = updates_.begin();
   for (size_t bucket = 0; bucket < buckets.size(); ++bucket) {
     for (; update != updates_.end() && update->range.bucket == bucket; ++update) {
@@ -130,7 +131,7 @@ void Optimizer::for_each_update(const Work& work) const {
 }
 
 std::unique_ptr<PendingCollective> Optimizer::gather(const FlatBucket& bucket) const {
-  const Tensor flat = store_.flat_values();
+  const Tensor flat = state_.store().flat_values();
   const TrafficScope traffic(Traffic::weights);
   return shards_.all_gather_async(flat.slice(bucket.shard.begin, bucket.shard.end),
                                   flat.slice(bucket.elements.begin, bucket.elements.end));

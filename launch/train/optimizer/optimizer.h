@@ -7,7 +7,7 @@
 
 #include "core/arena.h"
 #include "core/ops/stochastic_rounding.h"
-#include "core/parameters/parameter.h"
+#include "core/parameters/optimizer_state.h"
 #include "launch/config/run_config.h"
 #include "launch/train/optimizer/muon.h"
 #include "launch/train/optimizer/optimizer_groups.h"
@@ -24,11 +24,11 @@ class Optimizer {
  public:
   /// All but `settings` must outlive this. `seed` is for stochastic rounding. Throws if the store
   /// is sharded over ranks other than groups.shards.
-  Optimizer(const OptimizerSection& settings, ParameterStore& store, const ParallelGroups& groups,
+  Optimizer(const OptimizerSection& settings, OptimizerState& state, const ParallelGroups& groups,
             uint64_t seed = 0);
 
   /// Applies update number `step` (counted from 0) after multiplying the gradients by `grad_scale`,
-  /// (1) fp32 on the store's device, and moves the average of the weights, if the store keeps one,
+  /// (1) fp32 on the store's device, and moves the average of the weights, if the state keeps one,
   /// towards the new ones. Changes nothing if `grad_scale` is NaN. Muon and 8-bit moments take
   /// memory from `scratch`, which may be null otherwise. Collective over the ranks that share
   /// optimizer shards, with Muon over the replicas and their tensor ranks.
@@ -48,7 +48,7 @@ class Optimizer {
 
  private:
   struct Update {
-    ShardRange range;  ///< its property is the index of the group
+    OptimizerRange range;  ///< its property is the index of the group
     std::optional<StochasticRounding> rounding = {};
     std::optional<StochasticRounding> moment_rounding = {};
   };
@@ -65,7 +65,7 @@ class Optimizer {
 
   OptimizerSection settings_;
   OptimizerGroups groups_;
-  const ParameterStore& store_;
+  const OptimizerState& state_;
   int64_t largest_moment_part_;
   Communicator& shards_;
   std::vector<Update> updates_;

@@ -133,6 +133,14 @@ bool updates_matrices(const OptimizerSection& settings, const Parameter& paramet
   return settings.name == OptimizerName::muon && parameter.matrices.has_value();
 }
 
+OptimizerStateSpec state_spec(const OptimizerSection& settings) {
+  return {settings.moment_dtype,
+          [settings](const Parameter& parameter) {
+            return settings.name != OptimizerName::lion && !updates_matrices(settings, parameter);
+          },
+          settings.ema_decay > 0.0};
+}
+
 OptimizerGroups optimizer_groups(const OptimizerSection& settings, const ParameterStore& store) {
   const LayerDepth depth(store);
   OptimizerGroups result;
@@ -155,8 +163,8 @@ OptimizerGroups optimizer_groups(const OptimizerSection& settings, const Paramet
   return result;
 }
 
-void allocate_for_training(const RunConfig& config, const ParallelGroups& groups, Device device,
-                           ParameterStore& store) {
+OptimizerState allocate_for_training(const RunConfig& config, const ParallelGroups& groups,
+                                     Device device, ParameterStore& store) {
   for (const std::string& pattern : config.optimizer.frozen) {
     check_pattern("optimizer.frozen", pattern, store);
   }
@@ -177,16 +185,13 @@ void allocate_for_training(const RunConfig& config, const ParallelGroups& groups
                   [&](const Parameter& p) { return !p.frozen && updates_matrices(optimizer, p); }),
           "optimizer.name is muon, but optimizer.frozen has all weights of the blocks, which are "
           "what it updates: leave some to train, or choose adamw");
-  store.omit_second_moments([&](const Parameter& parameter) {
-    return optimizer.name == OptimizerName::lion || updates_matrices(optimizer, parameter);
-  });
   if (sequence_shard(config, groups).split()) store.shard_rows();
-  if (optimizer.ema_decay > 0.0) store.keep_average();
-  store.store_moments_in(optimizer.moment_dtype);
   require(groups.grid.shape().shards == (config.parallel.zero > 0),
           "parallel.zero is {}, but the groups of this run were made for another stage",
           config.parallel.zero);
-  store.allocate(device, config.run.precision, StoreFor::training, optimizer_sharding(groups));
+  store.allocate(device, config.run.precision, StoreFor::training, sharding_over(*groups.shards),
+                 sharding_over(*groups.replicas));
+  return OptimizerState(store, state_spec(optimizer));
 }
 
 }  // namespace tessera

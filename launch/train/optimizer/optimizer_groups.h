@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "core/parameters/parameter.h"
+#include "core/parameters/optimizer_state.h"
 #include "launch/config/run_config.h"
 #include "parallel/process_grid.h"
 
@@ -35,13 +35,17 @@ struct OptimizerGroups {
 /// Whether Muon updates a parameter: the weight of a linear layer in a block.
 bool updates_matrices(const OptimizerSection& settings, const Parameter& parameter);
 
+/// What the optimizer keeps of each parameter.
+OptimizerStateSpec state_spec(const OptimizerSection& settings);
+
 /// Applies optimizer.weight_decay, lr_scales and layer_lr_decay, and of µP the factors of the
 /// learning rate. A layer's number is in its name, "blocks.3" or "decoder.blocks.3".
 OptimizerGroups optimizer_groups(const OptimizerSection& settings, const ParameterStore& store);
 
-/// Freezes and allocates the parameters of a model for training on this rank. Throws if a pattern
-/// of the configuration matches no name, or if nothing is left to train.
-void allocate_for_training(const RunConfig& config, const ParallelGroups& groups, Device device,
-                           ParameterStore& store);
+/// Freezes and allocates the parameters of a model for training on this rank, and allocates the
+/// optimizer's state. Throws if a pattern of the configuration matches no name, or if nothing is
+/// left to train.
+OptimizerState allocate_for_training(const RunConfig& config, const ParallelGroups& groups,
+                                     Device device, ParameterStore& store);
 
 }  // namespace tessera

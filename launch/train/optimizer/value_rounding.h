@@ -8,15 +8,18 @@
 
 namespace tessera {
 
-/// How the values of this rank's part of a parameter are rounded stochastically, but for the step.
-inline StochasticRounding value_rounding(const Parameter& parameter, uint64_t seed) {
+/// How the values of `elements` of a parameter's real part are rounded stochastically, but for the
+/// step.
+inline StochasticRounding value_rounding(const Parameter& parameter, Range elements,
+                                         uint64_t seed) {
   const RandomKey key{seed_for(seed, parameter.name), RandomPurpose::stochastic_rounding, 0, 0};
-  return {key, parameter.global_index(), parameter.optimizer_shard.elements.begin};
+  return {key, parameter.global_index(), elements.begin};
 }
 
 /// Likewise for its bf16 moments.
-inline StochasticRounding moment_rounding(const Parameter& parameter, uint64_t seed) {
-  StochasticRounding rounding = value_rounding(parameter, seed);
+inline StochasticRounding moment_rounding(const Parameter& parameter, Range elements,
+                                          uint64_t seed) {
+  StochasticRounding rounding = value_rounding(parameter, elements, seed);
   rounding.key.purpose = RandomPurpose::moment_rounding;
   return rounding;
 }

@@ -4,21 +4,21 @@
 
 namespace tessera {
 
-WeightUpdate::WeightUpdate(const RunConfig& config, ParameterStore& store,
+WeightUpdate::WeightUpdate(const RunConfig& config, OptimizerState& state,
                            const ParallelGroups& groups)
     : groups_(groups),
-      clip_(store, groups,
+      clip_(state.store(), groups,
             {.max_norm = config.optimizer.grad_clip,
              .max_skipped_steps = config.train.max_skipped_steps,
              .spike_factor = config.train.spike_factor},
             config.train.spike_window),
-      optimizer_(config.optimizer, store, groups, static_cast<uint64_t>(config.run.seed)) {
+      optimizer_(config.optimizer, state, groups, static_cast<uint64_t>(config.run.seed)) {
   if (groups.replicas->size() > 1) {
-    reducer_ = std::make_unique<GradientReducer>(store, *groups.replicas,
+    reducer_ = std::make_unique<GradientReducer>(state.store(), *groups.replicas,
                                                  config.parallel.grad_reduce_dtype);
   }
   if (groups.tp->size() > 1) {
-    partial_gradients_ = std::make_unique<PartialGradients>(store, *groups.tp);
+    partial_gradients_ = std::make_unique<PartialGradients>(state.store(), *groups.tp);
     // An optimizer shard may have none of them where another rank's has some, but not where a
     // tensor rank's has: their flat layouts are equal.
     if (partial_gradients_->num_elements() == 0) partial_gradients_.reset();

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "core/parameters/parameter.h"
+#include "core/parameters/optimizer_state.h"
 #include "launch/config/run_config.h"
 #include "launch/train/optimizer/gradient_clip.h"
 #include "launch/train/optimizer/optimizer.h"
@@ -22,8 +22,8 @@ inline constexpr const char* kOptimizerRange = "optimizer";
 /// Collective except for the getters. Nothing waits for a device.
 class WeightUpdate {
  public:
-  /// `store` must be allocated; it and `groups` must outlive this.
-  WeightUpdate(const RunConfig& config, ParameterStore& store, const ParallelGroups& groups);
+  /// `state` and `groups` must outlive this.
+  WeightUpdate(const RunConfig& config, OptimizerState& state, const ParallelGroups& groups);
 
   /// Receives final gradients from the step's last backward pass; null with a single replica.
   GradientReducer* reducer() const { return reducer_.get(); }

@@ -28,7 +28,7 @@ Tensor PositionBias::table(const StepContext& ctx) const {
   const TraceRange range("position bias");
   const Tensor table = ctx.arena.allocate({heads_.size(), 2 * seq_length_ - 1}, DType::f32);
   if (is_learned()) {
-    relative_bias(weights_->value, buckets_, table);
+    relative_bias(weights_->value(), buckets_, table);
   } else {
     alibi_bias(heads_.begin, total_heads_, table);
   }

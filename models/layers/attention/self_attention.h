@@ -65,7 +65,7 @@ class SelfAttention {
     const OutputRows* outputs = nullptr;  // null: all rows
   };
 
-  QueryKeyNorm norm() const { return {query_norm_->value, key_norm_->value, norm_eps_}; }
+  QueryKeyNorm norm() const { return {query_norm_->value(), key_norm_->value(), norm_eps_}; }
   /// dout (B, T, Hl × D) from dy, and the gradients of the projection back.
   void output_backward(const StepContext& ctx, const Tensor& dy, const Tensor& dout);
   /// dgrouped from dqkv, and the gradients of QK norm.

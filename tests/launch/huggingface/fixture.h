@@ -184,7 +184,7 @@ class HuggingFaceFolder : public testing::Test {
     store.allocate(kCpu, DType::f32, StoreFor::inference);
     float next = 0.0f;
     for (const Parameter& parameter : store.parameters()) {
-      for (float& value : parameter.value.span<float>()) value = std::sin(next += 0.37f);
+      for (float& value : parameter.value().span<float>()) value = std::sin(next += 0.37f);
     }
     save_store(run, model, store, &Parameter::value, *world, tokenizer, extra);
     return folder_ / run;
@@ -192,13 +192,13 @@ class HuggingFaceFolder : public testing::Test {
 
   /// Saves the values or gradients of a model as the weights of a checkpoint. Collective.
   void save_store(const std::string& run, const ModelConfig& model, const ParameterStore& store,
-                  Tensor Parameter::*what, Communicator& tp, const std::string& tokenizer = "",
-                  const Json& extra = Json::object()) const {
+                  const Tensor& (Parameter::*what)() const, Communicator& tp,
+                  const std::string& tokenizer = "", const Json& extra = Json::object()) const {
     SaveRequest request;
     for (const Parameter& parameter : store.parameters()) {
       request.tensors.push_back({parameter.name, kModelKind, parameter.global_shape,
                                  box_of(parameter.shard, parameter.global_shape),
-                                 parameter.real_part(parameter.*what)});
+                                 parameter.real_part((parameter.*what)())});
     }
     request.run_dir = folder_ / run;
     request.step = 3;

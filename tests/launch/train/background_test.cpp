@@ -164,7 +164,7 @@ TEST_F(BackgroundTraining, PlanIncludesCheckpointCopy) {
             BackgroundSave save(groups.world);
             SaveRequest request;
             request.run_dir = run.run.dir;
-            request.tensors = local_tensors(trainer.parameters());
+            request.tensors = local_tensors(trainer.optimizer_state());
             save.begin(request);
             save.finish();
             const std::lock_guard lock(mutex);

@@ -33,14 +33,14 @@ constexpr double kDecay = 0.75;
 /// Every tensor of a training state, by name.
 class TrainingState {
  public:
-  explicit TrainingState(const ParameterStore& store) {
-    for_each(store, [&](const std::string& name, const Tensor& tensor) {
+  explicit TrainingState(const OptimizerState& state) {
+    for_each(state, [&](const std::string& name, const Tensor& tensor) {
       copies_[name] = test::copy_of(tensor);
     });
   }
 
-  void expect_same(const ParameterStore& store) const {
-    for_each(store, [&](const std::string& name, const Tensor& tensor) {
+  void expect_same(const OptimizerState& state) const {
+    for_each(state, [&](const std::string& name, const Tensor& tensor) {
       test::expect_same_bits(tensor, copies_.at(name).tensor, name.c_str());
     });
   }
@@ -49,11 +49,11 @@ class TrainingState {
 
  private:
   template <typename Visit>
-  static void for_each(const ParameterStore& store, const Visit& visit) {
-    for (const Parameter& parameter : store.parameters()) {
-      visit(parameter.name, parameter.value);
-      const OptimizerShard& own = parameter.optimizer_shard;
-      if (own.elements.empty()) continue;
+  static void for_each(const OptimizerState& state, const Visit& visit) {
+    for (const Parameter& parameter : state.store().parameters()) {
+      visit(parameter.name, parameter.value());
+      const OptimizerShard& own = state.of(parameter);
+      if (parameter.frozen || own.elements.empty()) continue;
       visit(parameter.name + "/master", own.master);
       visit(parameter.name + "/exp_avg", own.exp_avg);
       if (own.exp_avg_sq.defined()) visit(parameter.name + "/exp_avg_sq", own.exp_avg_sq);
@@ -77,21 +77,18 @@ class AveragedStore {
     store.declare({"frozen", {33}, {}, Init::normal(1.0f)});
     store.declare({"norm", {33}, {}, Init::ones()});
     store.freeze([](const Parameter& p) { return p.name == "frozen"; });
-    store.omit_second_moments([&](const Parameter& p) {
-      return settings.name == OptimizerName::lion || updates_matrices(settings, p);
-    });
-    store.keep_average();
     store.allocate(kCpu, precision, StoreFor::training,
                    {groups.shards->size(), groups.shards->rank(), /*bucket_elements=*/300});
-    store.initialize(1);
-    optimizer.emplace(settings, store, groups, /*seed=*/5);
+    state.emplace(store, state_spec(settings));
+    state->initialize(1);
+    optimizer.emplace(settings, *state, groups, /*seed=*/5);
   }
 
   void step(double scale = 1.0) {
     auto next = static_cast<float>(steps_done);
     for (Parameter& parameter : store.parameters()) {
       if (parameter.frozen) continue;
-      for (float& x : parameter.grad.span<float>()) x = std::sin(next += 0.7f);
+      for (float& x : parameter.grad().span<float>()) x = std::sin(next += 0.7f);
     }
     const OwnedTensor grad_scale({1}, DType::f32);
     fill(grad_scale.tensor, scale);
@@ -99,6 +96,7 @@ class AveragedStore {
   }
 
   ParameterStore store;
+  std::optional<OptimizerState> state;
   std::optional<Optimizer> optimizer;
   int64_t steps_done = 0;
 
@@ -121,12 +119,14 @@ TEST_P(EmaOfOptimizer, FollowsTheMasters) {
   for (const DType precision : {DType::f32, DType::bf16}) {
     AveragedStore run(settings(precision), precision);
     std::map<std::string, std::vector<double>> expected;
-    for (const Parameter& p : run.store.parameters()) expected[p.name] = test::to_doubles(p.master);
+    for (const Parameter& p : run.store.parameters()) {
+      expected[p.name] = test::to_doubles(run.state->of(p).master);
+    }
     for (int step = 0; step < 5; ++step) {
       run.step();
       for (const Parameter& p : run.store.parameters()) {
         if (p.frozen) continue;
-        const auto weights = test::to_doubles(p.master);
+        const auto weights = test::to_doubles(run.state->of(p).master);
         std::vector<double>& average = expected[p.name];
         for (size_t i = 0; i < weights.size(); ++i) {
           average[i] = kDecay * average[i] + (1.0 - kDecay) * weights[i];
@@ -134,14 +134,15 @@ TEST_P(EmaOfOptimizer, FollowsTheMasters) {
       }
     }
     for (const Parameter& p : run.store.parameters()) {
-      const OptimizerShard& own = p.optimizer_shard;
-      EXPECT_EQ(own.ema.numel(), p.frozen ? 0 : p.master.numel());
+      const OptimizerShard& own = run.state->of(p);
+      EXPECT_EQ(own.ema.defined(), !p.frozen);
       if (p.frozen) continue;
+      EXPECT_EQ(own.ema.numel(), own.master.numel());
       test::expect_close(own.ema, expected[p.name], 5 * 4 * 0x1p-24, p.name.c_str());
     }
-    const TrainingState before(run.store);
+    const TrainingState before(*run.state);
     run.step(std::nan(""));  // skipped
-    before.expect_same(run.store);
+    before.expect_same(*run.state);
   }
 }
 
@@ -155,10 +156,10 @@ TEST_P(EmaOfOptimizer, IsExchangedAndShardedBitForBit) {
       if (GetParam() == OptimizerName::muon) how.ns_steps = 1;
       AveragedStore whole(how, precision);
       for (int step = 0; step < 3; ++step) whole.step();
-      const TrainingState before(whole.store);
+      const TrainingState before(*whole.state);
       whole.optimizer->swap_average();
       whole.optimizer->round_values(whole.steps_done);
-      const TrainingState averaged(whole.store);
+      const TrainingState averaged(*whole.state);
       for (const char* name : {"table", "norm"}) {
         const std::string n = name;
         test::expect_same_bits(averaged[n + "/master"], before[n + "/ema"], name);
@@ -169,19 +170,19 @@ TEST_P(EmaOfOptimizer, IsExchangedAndShardedBitForBit) {
       }
       whole.optimizer->swap_average();
       whole.optimizer->round_values(whole.steps_done);
-      before.expect_same(whole.store);
+      before.expect_same(*whole.state);
 
       run_thread_ranks(3, [&](Communicator& world) {
         const ParallelGroups groups = make_parallel_groups(world, {.shards = true});
         AveragedStore run(how, precision, groups);
         for (int step = 0; step < 3; ++step) run.step();
-        const TrainingState own(run.store);
+        const TrainingState own(*run.state);
         const auto expect_values = [&](const TrainingState& of) {
           for (const Parameter& p : run.store.parameters()) {
-            test::expect_same_bits(p.value, of[p.name], p.name.c_str());
-            const Range mine = p.optimizer_shard.elements;
-            if (mine.empty()) continue;
-            test::expect_same_bits(p.optimizer_shard.ema,
+            test::expect_same_bits(p.value(), of[p.name], p.name.c_str());
+            const Range mine = run.state->of(p).elements;
+            if (p.frozen || mine.empty()) continue;
+            test::expect_same_bits(run.state->of(p).ema,
                                    of[p.name + "/ema"].slice(mine.begin, mine.end), "ema");
           }
         };
@@ -191,7 +192,7 @@ TEST_P(EmaOfOptimizer, IsExchangedAndShardedBitForBit) {
         expect_values(averaged);
         run.optimizer->swap_average();
         run.optimizer->round_values(run.steps_done);
-        own.expect_same(run.store);
+        own.expect_same(*run.state);
       });
     }
   }
@@ -239,9 +240,9 @@ TEST_F(EmaOfRun, IsEvaluatedInPlaceOfTheWeights) {
         trainer.initialize();
         EXPECT_EQ(trainer.evaluate().ema_losses->total(), trainer.evaluate().losses.total());
         for (int step = 0; step < 4; ++step) trainer.step();
-        const TrainingState before(trainer.parameters());
+        const TrainingState before(trainer.optimizer_state());
         const Evaluation found = trainer.evaluate();
-        before.expect_same(trainer.parameters());
+        before.expect_same(trainer.optimizer_state());
         EXPECT_NE(found.ema_losses->total(), found.losses.total());
 
         Checkpoint saved = Checkpoint::open(trainer.save().path);
@@ -268,7 +269,8 @@ TEST_F(EmaOfRun, BeginsOrEndsWhereTheRunContinues) {
     Trainer begins(with, groups, open_training_data(with));
     begins.restore(plain);
     for (const Parameter& p : begins.parameters().parameters()) {
-      test::expect_same_bits(p.optimizer_shard.ema, p.optimizer_shard.master, "average");
+      const OptimizerShard& own = begins.optimizer_state().of(p);
+      test::expect_same_bits(own.ema, own.master, "average");
     }
     begins.step();
     Checkpoint averaged = Checkpoint::open(begins.save().path);
@@ -313,16 +315,16 @@ TEST_F(EmaOfRun, ErrorLeavesTheWeightsInTheirPlace) {
       for (int step = 0; step < 3; ++step) trainer.step();
       trainer.evaluate();
       const int64_t reads = eval->reads;
-      const TrainingState before(trainer.parameters());
+      const TrainingState before(trainer.optimizer_state());
       eval->reads = 0;
       eval->most_reads = reads / 2 + 1;  // the second pass fails
       test::expect_error([&] { trainer.evaluate(); }, {"is damaged"});
 
       Checkpoint saved = Checkpoint::open(trainer.save().path);
-      before.expect_same(trainer.parameters());
+      before.expect_same(trainer.optimizer_state());
       Trainer other(run, groups, data);
       other.restore(saved);
-      before.expect_same(other.parameters());
+      before.expect_same(other.optimizer_state());
     });
   }
 }

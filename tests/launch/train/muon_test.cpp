@@ -58,7 +58,7 @@ void declare_weights(ParameterStore& store, int ranks, int rank) {
 void fill_gradients(ParameterStore& store, int64_t step) {
   for (Parameter& parameter : store.parameters()) {
     const GlobalIndex index = parameter.global_index();
-    const auto grads = parameter.grad.span<float>();
+    const auto grads = parameter.grad().span<float>();
     for (size_t i = 0; i < grads.size(); ++i) {
       const auto at = static_cast<double>(index(static_cast<int64_t>(i)));
       grads[i] = static_cast<float>(
@@ -67,15 +67,14 @@ void fill_gradients(ParameterStore& store, int64_t step) {
   }
 }
 
-void train(ParameterStore& store, const ParallelGroups& groups, DType precision,
-           const OptimizerSection& settings) {
+OptimizerState train(ParameterStore& store, const ParallelGroups& groups, DType precision,
+                     const OptimizerSection& settings) {
   declare_weights(store, groups.tp->size(), groups.tp->rank());
-  store.omit_second_moments([](const Parameter& p) { return p.matrices.has_value(); });
-  store.store_moments_in(settings.moment_dtype);
   store.allocate(kCpu, precision, StoreFor::training,
                  {groups.shards->size(), groups.shards->rank(), /*bucket_elements=*/200});
-  store.initialize(1);
-  Optimizer optimizer(settings, store, groups, /*seed=*/5);
+  OptimizerState state(store, state_spec(settings));
+  state.initialize(1);
+  Optimizer optimizer(settings, state, groups, /*seed=*/5);
   Arena arena(kCpu, size_t{1} << 20);
   const OwnedTensor one({1}, DType::f32);
   fill(one.tensor, 1.0);
@@ -83,6 +82,7 @@ void train(ParameterStore& store, const ParallelGroups& groups, DType precision,
     fill_gradients(store, step);
     optimizer.step(step, 0.1, one.tensor, &arena);
   }
+  return state;
 }
 
 struct MuonLayout {
@@ -100,11 +100,11 @@ TEST_P(MuonOnLayouts, MatchesOneRankBitForBit) {
     settings.stochastic_rounding = precision == DType::bf16;
     settings.moment_dtype = precision;
     ParameterStore whole;
-    train(whole, test::one_rank(), precision, settings);
+    const OptimizerState of_whole = train(whole, test::one_rank(), precision, settings);
     run_thread_ranks(tensor * data, [&](Communicator& world) {
       const ParallelGroups groups = make_parallel_groups(world, {.tensor = tensor, .shards = zero});
       ParameterStore store;
-      train(store, groups, precision, settings);
+      const OptimizerState state = train(store, groups, precision, settings);
       for (size_t i = 0; i < store.parameters().size(); ++i) {
         const Parameter &mine = store.parameters()[i], &all = whole.parameters()[i];
         const auto shard = [&](const Tensor& t) {
@@ -114,21 +114,21 @@ TEST_P(MuonOnLayouts, MatchesOneRankBitForBit) {
         const auto expect_own = [&](const Tensor& actual, const Tensor& expected) {
           const std::vector<float> expected_shard = shard(expected);
           const std::vector<double> values = test::to_doubles(actual);
-          const Range own = mine.optimizer_shard.elements;
+          const Range own = state.of(mine).elements;
           for (int64_t j = 0; j < own.size(); ++j) {
             ASSERT_EQ(static_cast<float>(values[static_cast<size_t>(j)]),
                       expected_shard[static_cast<size_t>(own.begin + j)])
                 << mine.name << " " << j;
           }
         };
-        expect_own(mine.optimizer_shard.master, all.master);
-        expect_own(mine.optimizer_shard.exp_avg, all.exp_avg);
+        expect_own(state.of(mine).master, of_whole.of(all).master);
+        expect_own(state.of(mine).exp_avg, of_whole.of(all).exp_avg);
         std::vector<float> values;
-        for (const double x : test::to_doubles(mine.value)) {
+        for (const double x : test::to_doubles(mine.value())) {
           values.push_back(static_cast<float>(x));
         }
-        EXPECT_EQ(values, shard(all.value)) << mine.name;
-        EXPECT_EQ(mine.optimizer_shard.exp_avg_sq.defined(), !mine.matrices.has_value());
+        EXPECT_EQ(values, shard(all.value())) << mine.name;
+        EXPECT_EQ(state.of(mine).exp_avg_sq.defined(), !mine.matrices.has_value());
       }
     });
   }
@@ -160,20 +160,21 @@ TEST(Muon, OrthogonalizesQueriesKeysAndValuesAlone) {
   ParameterStore store;
   declare_weights(store, 1, 0);
   store.allocate(kCpu, DType::f32, StoreFor::training);
-  store.initialize(1);
+  OptimizerState state(store);
+  state.initialize(1);
   OptimizerSection settings = muon_settings();
   settings.weight_decay = 0.5;
   settings.lr_scales = {{"qkv", 0.5}};
-  Optimizer optimizer(settings, store, test::one_rank());
+  Optimizer optimizer(settings, state, test::one_rank());
   const Parameter& qkv = store.parameters()[1];
   ASSERT_EQ(qkv.name, "qkv");
   fill_gradients(store, 0);
-  const Doubles before = test::to_doubles(qkv.value), grad = test::to_doubles(qkv.grad);
+  const Doubles before = test::to_doubles(qkv.value()), grad = test::to_doubles(qkv.grad());
   Arena arena(kCpu, size_t{1} << 20);
   const OwnedTensor one({1}, DType::f32);
   fill(one.tensor, 1.0);
   optimizer.step(0, 0.1, one.tensor, &arena);
-  const Doubles after = test::to_doubles(qkv.value);
+  const Doubles after = test::to_doubles(qkv.value());
   // Each group has 4 rows of queries, 2 of a key and 2 of a value.
   const std::vector<std::vector<size_t>> matrices = {
       {0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19}, {4, 5, 12, 13, 20, 21}, {6, 7, 14, 15, 22, 23}};
@@ -193,7 +194,8 @@ TEST(Muon, NeedsScratchMemoryAndRightUnits) {
   ParameterStore store;
   declare_weights(store, 1, 0);
   store.allocate(kCpu, DType::f32, StoreFor::training);
-  Optimizer optimizer(muon_settings(), store, test::one_rank());
+  OptimizerState state(store);
+  Optimizer optimizer(muon_settings(), state, test::one_rank());
   const OwnedTensor one({1}, DType::f32);
   test::expect_error([&] { optimizer.step(0, 0.1, one.tensor); }, {"Muon needs scratch memory"});
   ParameterStore wrong;

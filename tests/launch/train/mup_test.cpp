@@ -36,9 +36,9 @@ class Learner {
  public:
   explicit Learner(const RunConfig& config)
       : config_(config), model_(config.model, store_, *self_), batch_(config.model, kRows, 3) {
-    allocate_for_training(config_, groups_, test::test_device(), store_);
-    store_.initialize(5);
-    optimizer_.emplace(config_.optimizer, store_, groups_);
+    state_.emplace(allocate_for_training(config_, groups_, test::test_device(), store_));
+    state_->initialize(5);
+    optimizer_.emplace(config_.optimizer, *state_, groups_);
   }
 
   void train(int64_t steps) {
@@ -87,6 +87,7 @@ class Learner {
   ParameterStore store_;
   Model model_;
   test::RandomBatch batch_;
+  std::optional<OptimizerState> state_;
   std::optional<Optimizer> optimizer_;
 };
 

@@ -36,17 +36,18 @@ TEST(OptimizerTest, DecaysOnlyMatrices) {
   store.declare({"bias", {4}, {}, Init::ones(), /*decay=*/false});
   store.declare({"norm", {4}, {}, Init::ones(), /*decay=*/false});
   store.allocate(kCpu, DType::f32, StoreFor::training);
-  store.initialize(1);
+  OptimizerState state(store);
+  state.initialize(1);
   OptimizerSection settings;
   settings.weight_decay = 0.5;
-  Optimizer optimizer(settings, store, test::one_rank());
+  Optimizer optimizer(settings, state, test::one_rank());
   const OwnedTensor grad_scale = one();
   EXPECT_EQ(optimizer.num_ranges(), 2U) << "neighbors with the same decay form one range";
   optimizer.step(0, /*lr=*/0.1,
                  grad_scale.tensor);  // gradients are zero: only the decay moves a weight
-  EXPECT_FLOAT_EQ(store.parameters()[0].value.span<float>()[7], 1.0f - 0.1f * 0.5f);
-  EXPECT_EQ(store.parameters()[1].value.span<float>()[3], 1.0f);
-  EXPECT_EQ(store.parameters()[2].value.span<float>()[3], 1.0f);
+  EXPECT_FLOAT_EQ(store.parameters()[0].value().span<float>()[7], 1.0f - 0.1f * 0.5f);
+  EXPECT_EQ(store.parameters()[1].value().span<float>()[3], 1.0f);
+  EXPECT_EQ(store.parameters()[2].value().span<float>()[3], 1.0f);
 }
 
 // Gradients are zero, so the decay shows each parameter's learning rate.
@@ -65,17 +66,18 @@ TEST(OptimizerTest, GroupsHaveLearningRatesOfTheirOwn) {
   store.declare({"frozen", {4, 4}, {}, Init::ones(), /*decay=*/true});
   store.freeze([](const Parameter& parameter) { return parameter.name == "frozen"; });
   store.allocate(kCpu, DType::f32, StoreFor::training);
-  store.initialize(1);
+  OptimizerState state(store);
+  state.initialize(1);
   OptimizerSection settings;
   settings.weight_decay = 1.0;
   settings.layer_lr_decay = 0.5;
   settings.lr_scales = {{"*.down", 3.0}, {"*s.[01].mlp.down", 10.0}};
-  Optimizer optimizer(settings, store, test::one_rank());
+  Optimizer optimizer(settings, state, test::one_rank());
   const OwnedTensor grad_scale = one();
   optimizer.step(0, /*lr=*/0.01, grad_scale.tensor);
   for (const auto& parameter : store.parameters()) {
     const double factor = parameter.frozen ? 0.0 : kFactors[parameter.index].second;
-    EXPECT_FLOAT_EQ(parameter.value.span<float>()[7], static_cast<float>(1.0 - 0.01 * factor))
+    EXPECT_FLOAT_EQ(parameter.value().span<float>()[7], static_cast<float>(1.0 - 0.01 * factor))
         << parameter.name;
   }
 }
@@ -84,17 +86,19 @@ TEST(OptimizerTest, Bf16MastersKeepSmallUpdates) {
   ParameterStore store;
   store.declare({"weight", {64}, {}, Init::ones()});
   store.allocate(kCpu, DType::bf16, StoreFor::training);
-  store.initialize(1);
-  Optimizer optimizer({}, store, test::one_rank());
+  OptimizerState state(store);
+  state.initialize(1);
+  Optimizer optimizer({}, state, test::one_rank());
   const OwnedTensor grad_scale = one();
   const Parameter& weight = store.parameters()[0];
   for (int64_t step = 0; step < 100; ++step) {
-    fill(weight.grad, 1.0);
+    fill(weight.grad(), 1.0);
     optimizer.step(step, /*lr=*/1e-4, grad_scale.tensor);  // each update is far below bf16's 2⁻⁸
   }
-  EXPECT_NEAR(weight.master.span<float>()[0], 1.0f - 100 * 1e-4f, 1e-5f);
-  EXPECT_EQ(static_cast<float>(weight.value.span<bfloat16>()[0]),
-            static_cast<float>(bfloat16(weight.master.span<float>()[0])));
+  const float master = state.of(weight).master.span<float>()[0];
+  EXPECT_NEAR(master, 1.0f - 100 * 1e-4f, 1e-5f);
+  EXPECT_EQ(static_cast<float>(weight.value().span<bfloat16>()[0]),
+            static_cast<float>(bfloat16(master)));
 }
 
 /// Two stochastically rounded parameters, of which this rank has all or a shard.
@@ -103,21 +107,23 @@ struct RoundedValues {
     store.declare({"rows", {6, 10}, rows, Init::normal(1.0f), /*decay=*/true, padded_rows});
     store.declare({"columns", {5, 12}, columns, Init::normal(1.0f), /*decay=*/true});
     store.allocate(kCpu, DType::bf16, StoreFor::training);
-    store.initialize(1);
+    state.emplace(store);
+    state->initialize(1);
     OptimizerSection settings;
     settings.stochastic_rounding = true;
-    optimizer.emplace(settings, store, test::one_rank(), /*seed=*/5);
+    optimizer.emplace(settings, *state, test::one_rank(), /*seed=*/5);
   }
   std::vector<float> values(size_t i) const {
     const Parameter& parameter = store.parameters()[i];
     std::vector<float> result;
-    for (const bfloat16 x : parameter.real_part(parameter.value).span<bfloat16>()) {
+    for (const bfloat16 x : parameter.real_part(parameter.value()).span<bfloat16>()) {
       result.push_back(static_cast<float>(x));
     }
     return result;
   }
 
   ParameterStore store;
+  std::optional<OptimizerState> state;
   std::optional<Optimizer> optimizer;
 };
 
@@ -127,7 +133,7 @@ TEST(OptimizerTest, StochasticRoundingMatchesOnShards) {
   whole.optimizer->step(3, /*lr=*/0.1, grad_scale.tensor);
   int moved = 0;
   for (size_t i = 0; i < 60; ++i) {
-    const float master = whole.store.parameters()[0].master.span<float>()[i];
+    const float master = whole.state->of(whole.store.parameters()[0]).master.span<float>()[i];
     moved += whole.values(0)[i] != static_cast<float>(bfloat16(master)) ? 1 : 0;
   }
   EXPECT_GT(moved, 5) << "about a quarter of 60 values do not round to nearest";
@@ -176,21 +182,22 @@ TEST(OptimizerTest, EightBitMomentsAreDecodedForAStepAndEncodedAgain) {
   for (ParameterStore* store : {&coded, &plain}) {
     store->declare({"large", {1100, 1001}, {}, Init::normal(1.0f), /*decay=*/true});
     store->declare({"small", {1001}, {}, Init::ones()});
-    store->store_moments_in(store == &coded ? DType::u8 : DType::f32);
     store->allocate(kCpu, DType::bf16, StoreFor::training);
-    store->initialize(1);
   }
-  Optimizer of_coded(settings, coded, test::one_rank(), /*seed=*/5),
-      of_plain(settings, plain, test::one_rank(), /*seed=*/5);
+  OptimizerState codes_of(coded, {.moments = DType::u8}), numbers_of(plain);
+  codes_of.initialize(1);
+  numbers_of.initialize(1);
+  Optimizer of_coded(settings, codes_of, test::one_rank(), /*seed=*/5),
+      of_plain(settings, numbers_of, test::one_rank(), /*seed=*/5);
   Arena scratch(kCpu, 2 * kMomentPart * sizeof(float));
   test::expect_error([&] { of_coded.step(0, 0.1, grad_scale.tensor); }, {"8-bit", "scratch"});
   for (int64_t step = 0; step < 3; ++step) {
     for (size_t i = 0; i < 2; ++i) {
       const Parameter &a = coded.parameters()[i], &b = plain.parameters()[i];
-      decode_moments(a.optimizer_shard, b.optimizer_shard);
+      decode_moments(codes_of.of(a), numbers_of.of(b));
       for (const Parameter* p : {&a, &b}) {
         auto next = static_cast<float>(step);
-        for (float& x : p->grad.span<float>()) x = std::sin(next += 0.7f);
+        for (float& x : p->grad().span<float>()) x = std::sin(next += 0.7f);
       }
     }
     of_coded.step(step, 0.1, grad_scale.tensor, &scratch);
@@ -198,18 +205,22 @@ TEST(OptimizerTest, EightBitMomentsAreDecodedForAStepAndEncodedAgain) {
     EXPECT_EQ(scratch.used(), 0u);
     for (size_t i = 0; i < 2; ++i) {
       const Parameter &a = coded.parameters()[i], &b = plain.parameters()[i];
-      test::expect_same_bits(a.master, b.master, "master");
-      test::expect_same_bits(a.value, b.value, "value");
-      const Tensor& moment = b.optimizer_shard.exp_avg_sq;
+      const OptimizerShard &of_a = codes_of.of(a), &of_b = numbers_of.of(b);
+      test::expect_same_bits(of_a.master, of_b.master, "master");
+      test::expect_same_bits(a.value(), b.value(), "value");
+      const Tensor& moment = of_b.exp_avg_sq;
       const OwnedTensor found(moment.shape(), DType::f32), unused(moment.shape(), DType::f32);
-      decode_moments(a.optimizer_shard, {{}, {}, {}, {}, unused.tensor, found.tensor, {}, {}, {}});
+      OptimizerShard decoded;
+      decoded.exp_avg = unused.tensor;
+      decoded.exp_avg_sq = found.tensor;
+      decode_moments(of_a, decoded);
       const OwnedTensor codes(moment.shape(), DType::u8),
           scales({ceil_div(moment.numel(), kCodeBlock)}, DType::f32);
-      if (a.optimizer_shard.exp_avg_scales.defined()) {
+      if (of_a.exp_avg_scales.defined()) {
         quantize_blocks(moment, CodeMap::unsigned_numbers, codes.tensor, scales.tensor);
         dequantize_blocks(codes.tensor, scales.tensor, CodeMap::unsigned_numbers, moment);
       }
-      EXPECT_EQ(a.optimizer_shard.exp_avg_scales.defined(), i == 0);
+      EXPECT_EQ(of_a.exp_avg_scales.defined(), i == 0);
       test::expect_same_bits(found.tensor, moment, "second moment");
     }
   }
@@ -226,7 +237,7 @@ void declare_four(ParameterStore& store) {
 void fill_gradients(ParameterStore& store, int64_t step) {
   auto next = static_cast<float>(step);
   for (Parameter& parameter : store.parameters()) {
-    for (float& x : parameter.grad.span<float>()) x = std::sin(next += 0.7f);
+    for (float& x : parameter.grad().span<float>()) x = std::sin(next += 0.7f);
   }
 }
 
@@ -238,8 +249,9 @@ TEST_P(ShardedOptimizer, MatchesUnshardedBitForBit) {
   ParameterStore whole;
   declare_four(whole);
   whole.allocate(kCpu, precision, StoreFor::training);
-  whole.initialize(1);
-  Optimizer alone({}, whole, test::one_rank());
+  OptimizerState of_whole(whole);
+  of_whole.initialize(1);
+  Optimizer alone({}, of_whole, test::one_rank());
   for (int64_t step = 0; step < kSteps; ++step) {
     fill_gradients(whole, step);
     alone.step(step, 0.1, one().tensor);
@@ -249,23 +261,23 @@ TEST_P(ShardedOptimizer, MatchesUnshardedBitForBit) {
     ParameterStore store;
     declare_four(store);
     store.allocate(kCpu, precision, StoreFor::training, {world.size(), world.rank(), bucket});
-    store.initialize(1);
-    Optimizer optimizer({}, store, groups);
+    OptimizerState state(store);
+    state.initialize(1);
+    Optimizer optimizer({}, state, groups);
     for (int64_t step = 0; step < kSteps; ++step) {
       fill_gradients(store, step);
       optimizer.step(step, 0.1, one().tensor);
     }
     for (size_t i = 0; i < store.parameters().size(); ++i) {
       const Parameter &mine = store.parameters()[i], &all = whole.parameters()[i];
-      test::expect_same_bits(mine.value, all.value, "value");
-      const Range& own = mine.optimizer_shard.elements;
-      const auto part = [&](const Tensor& run) { return run.slice(own.begin, own.end); };
-      test::expect_same_bits(mine.optimizer_shard.master, part(all.optimizer_shard.master),
-                             "master");
-      test::expect_same_bits(mine.optimizer_shard.exp_avg, part(all.optimizer_shard.exp_avg),
-                             "exp_avg");
-      test::expect_same_bits(mine.optimizer_shard.exp_avg_sq, part(all.optimizer_shard.exp_avg_sq),
-                             "exp_avg_sq");
+      test::expect_same_bits(mine.value(), all.value(), "value");
+      const OptimizerShard &own = state.of(mine), &whole_run = of_whole.of(all);
+      const auto part = [&](const Tensor& run) {
+        return run.slice(own.elements.begin, own.elements.end);
+      };
+      test::expect_same_bits(own.master, part(whole_run.master), "master");
+      test::expect_same_bits(own.exp_avg, part(whole_run.exp_avg), "exp_avg");
+      test::expect_same_bits(own.exp_avg_sq, part(whole_run.exp_avg_sq), "exp_avg_sq");
     }
   });
 }
@@ -281,8 +293,9 @@ TEST(OptimizerTest, OwnersRoundToSameBits) {
   ParameterStore whole;
   declare_four(whole);
   whole.allocate(kCpu, DType::bf16, StoreFor::training);
-  whole.initialize(1);
-  Optimizer alone(settings, whole, test::one_rank(), /*seed=*/5);
+  OptimizerState of_whole(whole);
+  of_whole.initialize(1);
+  Optimizer alone(settings, of_whole, test::one_rank(), /*seed=*/5);
   fill_gradients(whole, 0);
   alone.step(0, 0.1, one().tensor);
   run_thread_ranks(3, [&](Communicator& world) {
@@ -290,13 +303,15 @@ TEST(OptimizerTest, OwnersRoundToSameBits) {
     ParameterStore store;
     declare_four(store);
     store.allocate(kCpu, DType::bf16, StoreFor::training, {world.size(), world.rank(), 300});
-    store.initialize(1);
-    Optimizer optimizer(settings, store, groups, /*seed=*/5);
+    OptimizerState state(store);
+    state.initialize(1);
+    Optimizer optimizer(settings, state, groups, /*seed=*/5);
     fill_gradients(store, 0);
     optimizer.step(0, 0.1, one().tensor);
     const auto expect_same = [&] {
       for (size_t i = 0; i < store.parameters().size(); ++i) {
-        test::expect_same_bits(store.parameters()[i].value, whole.parameters()[i].value, "value");
+        test::expect_same_bits(store.parameters()[i].value(), whole.parameters()[i].value(),
+                               "value");
       }
     };
     expect_same();
@@ -310,7 +325,8 @@ TEST(OptimizerTest, ShardsMustBeThoseOfTheGroups) {
   ParameterStore store;
   declare_four(store);
   store.allocate(kCpu, DType::f32, StoreFor::training, {2, 0});
-  EXPECT_THROW(Optimizer({}, store, test::one_rank()), Error);
+  OptimizerState state(store);
+  EXPECT_THROW(Optimizer({}, state, test::one_rank()), Error);
 }
 
 TEST(ModelState, NamesNonFiniteWeight) {
@@ -318,10 +334,11 @@ TEST(ModelState, NamesNonFiniteWeight) {
   store.declare({"good", {64}, {}, Init::ones()});
   store.declare({"bad", {64}, {}, Init::ones()});
   store.allocate(kCpu, DType::f32, StoreFor::training);
-  store.initialize(1);
-  EXPECT_EQ(not_finite_parameter(store), std::nullopt);
-  store.parameters()[1].master.span<float>()[63] = std::numeric_limits<float>::infinity();
-  EXPECT_EQ(not_finite_parameter(store), "bad");
+  OptimizerState state(store);
+  state.initialize(1);
+  EXPECT_EQ(not_finite_parameter(state), std::nullopt);
+  state.of(store.parameters()[1]).master.span<float>()[63] = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(not_finite_parameter(state), "bad");
 }
 
 TEST(MemoryPlanTest, CountsParametersOfGpt2) {

@@ -18,15 +18,18 @@ namespace {
 
 using test::SmallKind;
 
-using PickTensor = Tensor (*)(const Parameter&);
+using PickTensor = Tensor (*)(const Parameter&, const OptimizerShard&);
 
-Tensor value_of(const Parameter& parameter) { return parameter.value; }
+Tensor value_of(const Parameter& parameter, const OptimizerShard& /*own*/) {
+  return parameter.value();
+}
 
 /// Flips the lowest bit of the first number.
 void corrupt(const Trainer& trainer, const std::string& name, PickTensor pick = value_of) {
   for (const Parameter& parameter : trainer.parameters().parameters()) {
     if (parameter.name != name) continue;
-    *static_cast<uint8_t*>(pick(parameter).raw()) ^= 1u;
+    const Tensor picked = pick(parameter, trainer.optimizer_state().of(parameter));
+    *static_cast<uint8_t*>(picked.raw()) ^= 1u;
     return;
   }
   throw Error("no parameter " + name);
@@ -114,22 +117,26 @@ TEST_F(ReplicaChecks, FindABitInAllStateThatHasCopies) {
   const Case cases[] = {
       {"the values", value_of},
       {"the values", value_of, DType::bf16},
-      {"the fp32 masters", [](const Parameter& p) { return p.optimizer_shard.master; },
+      {"the fp32 masters", [](const Parameter&, const OptimizerShard& own) { return own.master; },
        DType::bf16},
-      {"the first moments", [](const Parameter& p) { return p.optimizer_shard.exp_avg; }},
-      {"the second moments", [](const Parameter& p) { return p.optimizer_shard.exp_avg_sq; }},
-      {"the first moments", [](const Parameter& p) { return p.optimizer_shard.exp_avg; },
+      {"the first moments",
+       [](const Parameter&, const OptimizerShard& own) { return own.exp_avg; }},
+      {"the second moments",
+       [](const Parameter&, const OptimizerShard& own) { return own.exp_avg_sq; }},
+      {"the first moments", [](const Parameter&, const OptimizerShard& own) { return own.exp_avg; },
        DType::bf16, DType::bf16},
-      {"the second moments", [](const Parameter& p) { return p.optimizer_shard.exp_avg_sq; },
-       DType::f32, DType::bf16},
-      {"the first moments", [](const Parameter& p) { return p.optimizer_shard.exp_avg; },
+      {"the second moments",
+       [](const Parameter&, const OptimizerShard& own) { return own.exp_avg_sq; }, DType::f32,
+       DType::bf16},
+      {"the first moments", [](const Parameter&, const OptimizerShard& own) { return own.exp_avg; },
        DType::f32, DType::u8},
       {"the scales of the first moments",
-       [](const Parameter& p) { return p.optimizer_shard.exp_avg_scales; }, DType::f32, DType::u8},
-      {"the scales of the second moments",
-       [](const Parameter& p) { return p.optimizer_shard.exp_avg_sq_scales; }, DType::f32,
+       [](const Parameter&, const OptimizerShard& own) { return own.exp_avg_scales; }, DType::f32,
        DType::u8},
-      {"the averages", [](const Parameter& p) { return p.optimizer_shard.ema; }}};
+      {"the scales of the second moments",
+       [](const Parameter&, const OptimizerShard& own) { return own.exp_avg_sq_scales; },
+       DType::f32, DType::u8},
+      {"the averages", [](const Parameter&, const OptimizerShard& own) { return own.ema; }}};
   for (const Case& each : cases) {
     RunConfig run = test::small_run(folder_, "run");
     run.run.precision = each.precision;
@@ -144,7 +151,7 @@ TEST_F(ReplicaChecks, FindABitInAllStateThatHasCopies) {
 TEST_F(ReplicaChecks, ThreeOfFourRanksAreAMajorityOnAnyLayout) {
   RunConfig run = test::small_run(folder_, "run");
   run.parallel.tensor = 2;
-  const auto first_moment = [](const Parameter& p) { return p.optimizer_shard.exp_avg; };
+  const auto first_moment = [](const Parameter&, const OptimizerShard& own) { return own.exp_avg; };
   for (const PickTensor pick : {PickTensor(value_of), PickTensor(first_moment)}) {
     test::expect_error([&] { save(run, 2, 3, kReplicatedName, pick); },
                        {kReplicatedName, "differ on rank 3 (host", "from ranks 0 (host"});
@@ -155,7 +162,7 @@ TEST_F(ReplicaChecks, StateOfOneOwnerHasNoCopies) {
   RunConfig run = test::small_run(folder_, "run");
   run.parallel.zero = 1;
   run.parallel.tensor = 2;
-  const auto first_moment = [](const Parameter& p) { return p.optimizer_shard.exp_avg; };
+  const auto first_moment = [](const Parameter&, const OptimizerShard& own) { return own.exp_avg; };
   const auto holds_all = [&](const char* name) {
     EXPECT_NO_THROW(save(run, 1, 1, name, first_moment)) << "one data rank shares with nobody";
   };

@@ -26,20 +26,24 @@ using test::SmallKind;
 
 /// Everything that a step may change.
 struct Weights {
-  explicit Weights(const ParameterStore& store)
-      : masters(test::copy_of(store.flat_masters())),
-        values(test::copy_of(store.flat_values())),
-        exp_avg(test::copy_of(store.flat_exp_avg())),
-        exp_avg_sq(test::copy_of(store.flat_exp_avg_sq())) {}
+  explicit Weights(const OptimizerState& state)
+      : values(test::copy_of(state.store().flat_values())),
+        masters(test::copy_of(all_of(state).master)),
+        exp_avg(test::copy_of(all_of(state).exp_avg)),
+        exp_avg_sq(test::copy_of(all_of(state).exp_avg_sq)) {}
 
-  void expect_same(const ParameterStore& store) const {
-    test::expect_same_bits(store.flat_masters(), masters.tensor, "masters");
-    test::expect_same_bits(store.flat_values(), values.tensor, "values");
-    test::expect_same_bits(store.flat_exp_avg(), exp_avg.tensor, "exp_avg");
-    test::expect_same_bits(store.flat_exp_avg_sq(), exp_avg_sq.tensor, "exp_avg_sq");
+  void expect_same(const OptimizerState& state) const {
+    test::expect_same_bits(state.store().flat_values(), values.tensor, "values");
+    test::expect_same_bits(all_of(state).master, masters.tensor, "masters");
+    test::expect_same_bits(all_of(state).exp_avg, exp_avg.tensor, "exp_avg");
+    test::expect_same_bits(all_of(state).exp_avg_sq, exp_avg_sq.tensor, "exp_avg_sq");
   }
 
-  OwnedTensor masters, values, exp_avg, exp_avg_sq;
+  static OptimizerShard all_of(const OptimizerState& state) {
+    return state.ranges_by([](const Parameter&) { return 0; }).at(0).shard;
+  }
+
+  OwnedTensor values, masters, exp_avg, exp_avg_sq;
 };
 
 const Parameter& named(const Trainer& trainer, const std::string& name) {
@@ -49,9 +53,10 @@ const Parameter& named(const Trainer& trainer, const std::string& name) {
   throw Error("no parameter " + name);
 }
 
-void set(const Parameter& parameter, double value) {
-  fill(parameter.real_part(parameter.master), value);
-  fill(parameter.real_part(parameter.value), value);
+void set(const Trainer& trainer, const std::string& name, double value) {
+  const Parameter& parameter = named(trainer, name);
+  fill(trainer.optimizer_state().of(parameter).master, value);
+  fill(parameter.real_part(parameter.value()), value);
 }
 
 class TrainerSteps : public testing::Test {
@@ -84,9 +89,9 @@ class TrainerSteps : public testing::Test {
       trainer.step();
       EXPECT_TRUE(std::isfinite(trainer.result().loss()));
       damage(trainer);
-      const Weights before(trainer.parameters());
+      const Weights before(trainer.optimizer_state());
       for (int i = 0; i < 3; ++i) trainer.step();
-      before.expect_same(trainer.parameters());
+      before.expect_same(trainer.optimizer_state());
       const std::string of_step = std::string("the ") + what + " of step 2 is ";
       const auto fails = [&](auto&& call) {
         test::expect_error(call, {of_step.c_str(), "Training stopped before it changed a weight"});
@@ -95,7 +100,7 @@ class TrainerSteps : public testing::Test {
       fails([&] { trainer.save(); });
       fails([&] { trainer.evaluate(); });
       EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
-      before.expect_same(trainer.parameters());
+      before.expect_same(trainer.optimizer_state());
     });
   }
 
@@ -107,9 +112,8 @@ constexpr Layout kLayouts[] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}};
 TEST_F(TrainerSteps, NonFiniteLossChangesNoWeights) {
   for (const Layout layout : kLayouts) {
     for (const SmallKind kind : {SmallKind::gpt, SmallKind::bert_pairs}) {
-      expect_failure(config(kind), layout, "loss", [](Trainer& trainer) {
-        set(named(trainer, "blocks.1.mlp_norm.weight"), kNaN);
-      });
+      expect_failure(config(kind), layout, "loss",
+                     [](Trainer& trainer) { set(trainer, "blocks.1.mlp_norm.weight", kNaN); });
     }
   }
 }
@@ -118,17 +122,17 @@ TEST_F(TrainerSteps, NonFiniteGradientChangesNoWeights) {
   for (const Layout layout : kLayouts) {
     expect_failure(config(), layout, "gradient norm", [](Trainer& trainer) {
       // The zeros hide the large numbers from the loss, but not from their own gradient.
-      set(named(trainer, "blocks.0.attention_norm.weight"), 1e37);
-      set(named(trainer, "blocks.0.attention.qkv.weight"), 0.0);
-      set(named(trainer, "blocks.0.attention.qkv.bias"), 0.0);
-      set(named(trainer, "blocks.0.attention.output.weight"), 1e20);
+      set(trainer, "blocks.0.attention_norm.weight", 1e37);
+      set(trainer, "blocks.0.attention.qkv.weight", 0.0);
+      set(trainer, "blocks.0.attention.qkv.bias", 0.0);
+      set(trainer, "blocks.0.attention.output.weight", 1e20);
     });
   }
 }
 
 /// A step with NaN in a weight, which is then as before.
 void bad_step(Trainer& trainer) {
-  const Tensor weight = named(trainer, "blocks.1.mlp_norm.weight").value;
+  const Tensor weight = named(trainer, "blocks.1.mlp_norm.weight").value();
   const OwnedTensor kept = test::copy_of(weight);
   fill(weight, kNaN);
   trainer.step();
@@ -146,9 +150,9 @@ TEST_F(TrainerSteps, SkipsAsManyNonFiniteStepsAsAllowed) {
     train(run, layout, [&](Trainer& trainer) {
       trainer.step();
       EXPECT_EQ(trainer.result().note, "");
-      const Weights before(trainer.parameters());
+      const Weights before(trainer.optimizer_state());
       bad_step(trainer);
-      before.expect_same(trainer.parameters());
+      before.expect_same(trainer.optimizer_state());
       const StepResult skipped = trainer.result();
       EXPECT_EQ(skipped.skipped_steps, 1);
       EXPECT_NE(skipped.note.find("Step 2 was skipped, because its loss was NaN: 1 of at most 2 "
@@ -213,7 +217,7 @@ TEST_F(TrainerSteps, LateResultCoversAllSteps) {
         tokens += each.tokens;
       }
       const StepResult late = unasked.result();
-      Weights(asked.parameters()).expect_same(unasked.parameters());
+      Weights(asked.optimizer_state()).expect_same(unasked.optimizer_state());
       EXPECT_EQ(late.step, kSteps);
       EXPECT_EQ(late.losses.token, each.losses.token);
       EXPECT_EQ(late.losses.document, each.losses.document);
@@ -258,7 +262,7 @@ TEST_F(TrainerSteps, HasNoResultBeforeFirstStep) {
 
 TEST_F(TrainerSteps, LocalResultDoesNotThrow) {
   train(config(), {2, 1}, [](Trainer& trainer) {
-    set(named(trainer, "blocks.1.mlp_norm.weight"), kNaN);
+    set(trainer, "blocks.1.mlp_norm.weight", kNaN);
     trainer.step();
     EXPECT_TRUE(std::isnan(trainer.local_result().loss()));
     trainer.step();
