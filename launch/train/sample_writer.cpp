@@ -56,19 +56,13 @@ SampleWriter::SampleWriter(const RunConfig& config, const Tokenizer* tokenizer,
 std::vector<ModelSample> SampleWriter::write(GenerationModel& model, const ParallelGroups& groups,
                                              int64_t step) const {
   const uint64_t seed = seed_for(seed_, fmt::format("samples of step {}", step));
-  const auto ranks = static_cast<size_t>(groups.dp->size());
-  const auto rank = static_cast<size_t>(groups.dp->rank());
   std::vector<ModelSample> samples;
-  for (const std::string& prompt : prompts_) samples.push_back({prompt, ""});
-  // The tensor ranks of a replica have the same logits, so none of them fails alone.
+  // All ranks have the same logits, so none of them fails alone.
   all_alike(groups.world, [&] {
-    for (size_t i = rank; i < samples.size(); i += ranks) {
-      samples[i].text = write_one(model, i, seed);
+    for (size_t i = 0; i < prompts_.size(); ++i) {
+      samples.push_back({prompts_[i], write_one(model, i, seed)});
     }
   });
-  for (size_t i = 0; i < samples.size(); ++i) {
-    samples[i].text = broadcast_string(*groups.dp, samples[i].text, static_cast<int>(i % ranks));
-  }
   return samples;
 }
 

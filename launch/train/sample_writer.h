@@ -26,10 +26,10 @@ class SampleWriter {
   SampleWriter(const RunConfig& config, const Tokenizer* tokenizer,
                const std::shared_ptr<const ChatForm>& chat = nullptr);
 
-  /// Writes a text for each prompt with the model's current weights, after `step` steps. The data
-  /// ranks take turns, and each text is written alone, so that it does not depend on their number.
-  /// The random numbers depend only on run.seed, the step and the prompt's place. Returns the texts
-  /// on every rank. Collective over the world.
+  /// Writes a text for each prompt with the model's current weights, after `step` steps: the same
+  /// passes on every rank, so that ranks may share the weights. Each text is written alone, and the
+  /// random numbers depend only on run.seed, the step and the prompt's place. Collective over the
+  /// world.
   std::vector<ModelSample> write(GenerationModel& model, const ParallelGroups& groups,
                                  int64_t step) const;
 
