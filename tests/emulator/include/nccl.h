@@ -63,7 +63,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* now);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 ncclResult_t ncclCommAbort(ncclComm_t comm);
 
-/// Within a group, only aborts are emulated.
+/// The calls of a group start together when it ends, as one kernel for each communicator. Aborts
+/// wait for its end.
 ncclResult_t ncclGroupStart();
 ncclResult_t ncclGroupEnd();
 

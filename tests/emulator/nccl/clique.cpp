@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tests/emulator/deadlock.h"
@@ -38,23 +39,30 @@ bool NcclClique::connected(int rank, const NcclCall& call) const {
   return (!connects_at_runtime_ && !call.is_message()) || has_links(rank, call);
 }
 
-void NcclClique::enqueue(ncclComm& comm, const NcclCall& call, Stream& stream) {
-  NcclCall kept = call;
-  kept.captured = stream.capture.active();
-  if (kept.captured && registers_in_graphs_) {
-    nccl_fail(describe(kept) + " on " + comm.name() +
-              ", registers buffers that are not from ncclMemAlloc: NCCL_GRAPH_REGISTER is not 0");
+void NcclClique::enqueue(ncclComm& comm, std::vector<NcclCall> calls, Stream& stream) {
+  for (NcclCall& call : calls) {
+    call.captured = stream.capture.active();
+    if (call.captured && registers_in_graphs_) {
+      nccl_fail(describe(call) + " on " + comm.name() +
+                ", registers buffers that are not from ncclMemAlloc: NCCL_GRAPH_REGISTER is not 0");
+    }
   }
-  enqueue_node(stream, [this, &comm, kept, held = comm.graphs](Stream& on) {
+  enqueue_node(stream, [this, &comm, calls = std::move(calls), held = comm.graphs](Stream& on) {
     if (comm.has_ended()) {
-      nccl_fail(describe(kept) + " is launched on " + comm.name() + ", which has ended");
+      nccl_fail(describe(calls[0]) + " is launched on " + comm.name() + ", which has ended");
     }
     const uint64_t ticket = on.enqueued + 1;
     comm.tickets[&on] = ticket;
     const auto kernel = launch_nccl_kernel(comm, on, ticket);
-    const Work work = post(comm, kept, kernel);
-    enqueue_work(on, [&comm, kernel, work] {
-      const bool done = comm.has_ended() || (may_run(kernel) && work());
+    std::vector<Work> works;
+    for (const NcclCall& call : calls) works.push_back(post(comm, call, kernel));
+    enqueue_work(on, [&comm, kernel, works = std::move(works)] {
+      const auto all_work = [&] {
+        bool all = true;
+        for (const Work& work : works) all = work() && all;
+        return all;
+      };
+      const bool done = comm.has_ended() || (may_run(kernel) && all_work());
       if (done) end_nccl_kernel(*kernel);
       return done;
     });

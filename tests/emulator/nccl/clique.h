@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "tests/emulator/nccl/call.h"
 #include "tests/emulator/nccl/kernels.h"
@@ -75,9 +76,9 @@ class NcclClique {
   /// Collectives are connected from the start if NCCL_RUNTIME_CONNECT is 0.
   bool connected(int rank, const NcclCall& call) const;
 
-  /// Enqueues the call, or adds it to a graph. Unless NCCL_GRAPH_REGISTER is 0, NCCL would register
-  /// the buffers of a graph, which are not from ncclMemAlloc: this ends the process.
-  void enqueue(ncclComm& comm, const NcclCall& call, Stream& stream);
+  /// Enqueues the calls as one kernel, or adds it to a graph. Unless NCCL_GRAPH_REGISTER is 0, NCCL
+  /// would register the buffers of a graph, which are not from ncclMemAlloc: this ends the process.
+  void enqueue(ncclComm& comm, std::vector<NcclCall> calls, Stream& stream);
 
   /// Reports that the rank's state has changed.
   virtual void state_changed(const ncclComm& comm) = 0;

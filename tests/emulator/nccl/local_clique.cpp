@@ -209,6 +209,21 @@ std::string NcclLocalClique::stuck(const Round& round,
                          : text + ", which " + list(missing) + " did not call";
 }
 
+std::string NcclLocalClique::stuck(const NcclLink& link, int requested_by,
+                                   const std::function<bool(std::thread::id)>& waits) const {
+  for (const int rank : ranks_of(link.channel)) {
+    const ncclComm* member = members_[static_cast<size_t>(rank)];
+    if (member->error != ncclSuccess || member->has_ended() || member->remote != nullptr ||
+        !waits(member->owner)) {
+      return "";
+    }
+  }
+  const ncclComm& one = *members_[static_cast<size_t>(requested_by)];
+  return one.name() + " connects for " +
+         (one.connecting ? describe(*one.connecting) : std::string("a call")) +
+         ", which not all of its ranks call";
+}
+
 std::string NcclLocalClique::deadlock(const std::function<bool(std::thread::id)>& waits) {
   constexpr size_t kEnough = 1000;  // the first ones explain the others
   std::string text;
@@ -217,8 +232,13 @@ std::string NcclLocalClique::deadlock(const std::function<bool(std::thread::id)>
                              [](auto* member) { return member && !member->has_ended(); })) {
       continue;
     }
-    for (const auto& [key, round] : clique->rounds_) {
-      const std::string what = clique->stuck(*round, waits);
+    std::vector<std::string> all;
+    for (const auto& [key, round] : clique->rounds_) all.push_back(clique->stuck(*round, waits));
+    for (const auto& [link, requested] : clique->links_) {
+      if (requested.size() == clique->ranks_of(link.channel).size()) continue;
+      all.push_back(clique->stuck(link, requested.begin()->first, waits));
+    }
+    for (const std::string& what : all) {
       if (what.empty()) return "";
       if (text.size() < kEnough) text += (text.empty() ? "" : "; ") + what;
     }

@@ -58,6 +58,8 @@ class NcclLocalClique final : public NcclClique {
   std::vector<int> ranks_of(const NcclChannel& channel) const;
   void send_statuses() const;
   std::string stuck(const Round& round, const std::function<bool(std::thread::id)>& waits) const;
+  std::string stuck(const NcclLink& link, int requested_by,
+                    const std::function<bool(std::thread::id)>& waits) const;
   /// See DeadlockCheck (deadlock.h); covers all communicators.
   static std::string deadlock(const std::function<bool(std::thread::id)>& waits);
 

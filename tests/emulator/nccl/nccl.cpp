@@ -4,11 +4,14 @@
 #include <nccl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "tests/emulator/deadlock.h"
 #include "tests/emulator/device_memory.h"
@@ -101,29 +104,59 @@ ncclResult_t wait_until(ncclComm& comm, std::unique_lock<std::recursive_mutex>& 
   return comm.error;
 }
 
-/// Connects the ranks of the communicator's first call of a kind.
-ncclResult_t connect(ncclComm& comm, const NcclCall& call,
-                     std::unique_lock<std::recursive_mutex>& lock) {
-  comm.connecting = call;
-  comm.clique->connect(comm.rank, call);
-  emulator::something_happens();
-  emulator::wake_waiting_hosts();
-  const ncclResult_t code =
-      wait_until(comm, lock, [&] { return comm.clique->connected(comm.rank, call); });
-  comm.connecting.reset();
-  return code;
+/// What one kernel does: one call, or a group's calls of a communicator.
+struct Launch {
+  ncclComm* comm;
+  cudaStream_t stream;
+  std::vector<NcclCall> calls;
+};
+
+/// The calling thread's group that is open, and the first error of its calls.
+thread_local std::vector<Launch> group;
+thread_local ncclResult_t group_error = ncclSuccess;
+
+/// Requests connections for the communicator's first calls of a kind.
+void request_connections(const Launch& launch) {
+  for (const NcclCall& call : launch.calls) {
+    ncclComm& comm = *launch.comm;
+    if (comm.clique->connected(comm.rank, call)) continue;
+    comm.connecting = call;
+    comm.clique->connect(comm.rank, call);
+    emulator::something_happens();
+    emulator::wake_waiting_hosts();
+  }
 }
 
-ncclResult_t call(ncclComm_t which, const NcclCall& what, cudaStream_t stream) {
-  std::unique_lock lock(emulator::stream_mutex());
-  ncclComm& comm = living(which, describe(what).c_str());
+/// Starts all calls together.
+ncclResult_t start(const std::vector<Launch>& launches,
+                   std::unique_lock<std::recursive_mutex>& lock) {
+  for (const Launch& launch : launches) request_connections(launch);
+  for (const auto& [comm, stream, calls] : launches) {
+    const ncclResult_t code = wait_until(*comm, lock, [&, which = comm] {
+      return std::ranges::all_of(
+          calls, [&](const NcclCall& call) { return which->clique->connected(which->rank, call); });
+    });
+    comm->connecting.reset();
+    if (code != ncclSuccess) return code;
+  }
+  for (const auto& [comm, stream, calls] : launches) {
+    comm->clique->enqueue(*comm, calls, *stream);
+    // As in 2.28.9: a query of the previous launch, when graphs contain calls of the communicator.
+    if (!stream->capture.active() && comm->graphs.use_count() > 1) {
+      emulator::remember(cudaErrorNotReady);
+    }
+  }
+  return ncclSuccess;
+}
+
+/// Checks a call, which may be refused.
+ncclResult_t check(ncclComm& comm, const NcclCall& what, cudaStream_t stream) {
   comm.owner = std::this_thread::get_id();
   NcclClique& clique = *comm.clique;
   if (comm.state >= State::finalizing) {
     emulator::nccl_fail(describe(what) + " on " + comm.name() + ", which is finalized");
   }
   emulator::check_call(comm, what, stream);
-  if (group_depth > 0) return refuse(ncclInvalidUsage, "only aborts are emulated within a group");
   if (what.op != ncclSum && what.op != ncclMax) {
     return refuse(ncclInvalidArgument, describe(what) + ": only sums and maxima are emulated");
   }
@@ -137,16 +170,28 @@ ncclResult_t call(ncclComm_t which, const NcclCall& what, cudaStream_t stream) {
     comm.fail(fault, "a fault injected by a test");
     return fault;
   }
-  if (what.count == 0) return ncclSuccess;
-  if (comm.kinds.insert(what.kind).second) take_device_bytes(comm, emulator::kNcclKindBytes);
-  if (!clique.connected(comm.rank, what)) {
-    if (const ncclResult_t code = connect(comm, what, lock); code != ncclSuccess) return code;
+  if (what.count > 0 && comm.kinds.insert(what.kind).second) {
+    take_device_bytes(comm, emulator::kNcclKindBytes);
   }
-  clique.enqueue(comm, what, *stream);
-  // As in 2.28.9: a query of the previous launch, when graphs contain calls of the communicator.
-  if (!stream->capture.active() && comm.graphs.use_count() > 1) {
-    emulator::remember(cudaErrorNotReady);
+  return ncclSuccess;
+}
+
+ncclResult_t call(ncclComm_t which, const NcclCall& what, cudaStream_t stream) {
+  std::unique_lock lock(emulator::stream_mutex());
+  ncclComm& comm = living(which, describe(what).c_str());
+  const ncclResult_t code = check(comm, what, stream);
+  if (group_depth == 0) {
+    return code != ncclSuccess || what.count == 0 ? code : start({{&comm, stream, {what}}}, lock);
   }
+  if (group_error == ncclSuccess) group_error = code;
+  if (code != ncclSuccess || what.count == 0) return code;
+  auto launch = std::ranges::find(group, &comm, &Launch::comm);
+  if (launch == group.end()) launch = group.insert(launch, {&comm, stream, {}});
+  if (launch->stream != stream) {
+    emulator::nccl_fail(describe(what) + " on " + comm.name() +
+                        ": a group with several streams of a communicator is not emulated");
+  }
+  launch->calls.push_back(what);
   return ncclSuccess;
 }
 
@@ -258,8 +303,16 @@ ncclResult_t ncclGroupStart() {
 }
 ncclResult_t ncclGroupEnd() {
   if (group_depth == 0) return refuse(ncclInvalidUsage, "ncclGroupEnd: not in a group call.");
-  if (--group_depth == 0) end_aborts();
-  return ncclSuccess;
+  if (--group_depth > 0) return ncclSuccess;
+  ncclResult_t code = std::exchange(group_error, ncclSuccess);
+  {
+    std::unique_lock lock(emulator::stream_mutex());
+    const std::vector<Launch> launches = std::exchange(group, {});
+    for (const Launch& launch : launches) living(launch.comm, "ncclGroupEnd");
+    if (code == ncclSuccess) code = start(launches, lock);
+  }
+  end_aborts();
+  return code;
 }
 
 ncclResult_t ncclAllReduce(const void* send, void* recv, size_t count, ncclDataType_t type,

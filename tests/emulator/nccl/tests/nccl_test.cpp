@@ -326,6 +326,55 @@ TEST(NcclDeathTest, EndedCommunicatorsMustNotBeUsed) {
                "which has ended");
 }
 
+/// Each rank sends to the next one and receives from the previous one, into another element.
+void send_around(NcclRank& rank) {
+  const int next = (rank.rank + 1) % rank.ranks,
+            previous = (rank.rank + rank.ranks - 1) % rank.ranks;
+  EXPECT_EQ(ncclSend(rank.data, 1, ncclFloat32, next, rank.comm, rank.stream), ncclSuccess);
+  EXPECT_EQ(ncclRecv(rank.data + 1, 1, ncclFloat32, previous, rank.comm, rank.stream), ncclSuccess);
+}
+
+TEST(Nccl, CallsOfAGroupStartTogether) {
+  run_ranks(3, [](NcclRank& rank) {
+    const auto own = static_cast<float>(rank.rank);
+    rank.set({own, 9, own});
+    for (int i = 0; i < 2; ++i) {  // before and after the ranks are connected
+      EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+      send_around(rank);
+      ncclAllReduce(rank.data + 2, rank.data + 2, 1, ncclFloat32, ncclSum, rank.comm, rank.stream);
+      EXPECT_EQ(rank.get()[1], i == 0 ? 9 : static_cast<float>((rank.rank + 2) % 3));
+      EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
+    }
+    EXPECT_EQ(rank.get(),
+              (std::vector<float>{own, static_cast<float>((rank.rank + 2) % 3), 9, 0, 0, 0, 0, 0}));
+    rank.finish();
+  });
+}
+
+TEST(Nccl, AGroupWithAWrongCallStartsNone) {
+  run_ranks(2, [](NcclRank& rank) {
+    rank.set({1, 9});
+    EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+    send_around(rank);
+    EXPECT_EQ(ncclSend(rank.data, 1, ncclFloat32, 2, rank.comm, rank.stream), ncclInvalidArgument);
+    EXPECT_EQ(ncclGroupEnd(), ncclInvalidArgument);
+    EXPECT_EQ(rank.get()[1], 9);
+    rank.finish();
+  });
+}
+
+TEST(NcclDeathTest, MessagesInBothDirectionsNeedAGroup) {
+  EXPECT_DEATH(on_two_ranks(send_around), "deadlock.* connects for ncclSend of 1 ncclFloat32 to");
+  EXPECT_DEATH(on_two_ranks([](NcclRank& rank) {
+                 ncclGroupStart();
+                 send_around(rank);
+                 ncclGroupEnd();
+                 send_around(rank);  // connected
+                 cudaStreamSynchronize(rank.stream);
+               }),
+               "deadlock.* at ncclSend of 1 ncclFloat32 to rank [01], which other streams hold");
+}
+
 /// Both ranks send and nobody receives; connections exist.
 void send_both_ways(NcclRank& rank) {
   const int peer = 1 - rank.rank;

@@ -110,6 +110,19 @@ TEST_P(NcclProcesses, SendMessages) {
   });
 }
 
+TEST_P(NcclProcesses, SendMessagesAroundInAGroup) {
+  run_processes(3, [](NcclRank& rank) {
+    rank.set({static_cast<float>(rank.rank)});
+    const int previous = (rank.rank + 2) % 3;
+    ncclGroupStart();
+    ncclSend(rank.data, 1, ncclFloat32, (rank.rank + 1) % 3, rank.comm, rank.stream);
+    ncclRecv(rank.data + 1, 1, ncclFloat32, previous, rank.comm, rank.stream);
+    EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
+    EXPECT_EQ(rank.get()[1], static_cast<float>(previous));
+    rank.finish();
+  });
+}
+
 // While a host waits for another host's message, its GPU continues.
 void go_on_while_one_waits(int waits) {
   int said[2];
