@@ -46,20 +46,15 @@ MetaCommunicator::MetaCommunicator(int rank, int size, std::string group)
   require(0 <= rank && rank < size, "meta communicator: rank {} is not one of {}", rank, size);
 }
 
-std::unique_ptr<PendingCollective> MetaCommunicator::start(Collective collective,
-                                                           const Tensor& tensor) {
-  tally_.add(collective, tensor.bytes());
+std::unique_ptr<PendingCollective> MetaCommunicator::start(Collective collective, size_t bytes) {
+  tally_.add(collective, bytes);
   WorkLog* const log = WorkLog::current();
   if (log == nullptr || size() == 1) return std::make_unique<CompletedCollective>();
-  const auto bytes = static_cast<int64_t>(tensor.bytes());
+  const auto whole = narrow<int64_t>(bytes);
   const size_t transfer = log->start(
       {group_, size(), std::string(to_string(TrafficScope::current())),
-       std::string(to_string(collective)), bytes, bytes_sent(collective, size(), bytes)});
+       std::string(to_string(collective)), whole, bytes_sent(collective, size(), whole)});
   return std::make_unique<LoggedCollective>(*log, transfer);
-}
-
-void MetaCommunicator::count(Collective collective, const Tensor& tensor) {
-  start(collective, tensor)->wait();
 }
 
 std::unique_ptr<Communicator> MetaCommunicator::split(int /*color*/, int /*key*/) {
@@ -68,32 +63,31 @@ std::unique_ptr<Communicator> MetaCommunicator::split(int /*color*/, int /*key*/
 
 std::unique_ptr<PendingCollective> MetaCommunicator::do_all_reduce(Tensor tensor, ReduceOp /*op*/,
                                                                    Wait /*wait*/) {
-  return start(Collective::all_reduce, tensor);
+  return start(Collective::all_reduce, tensor.bytes());
 }
 
 std::unique_ptr<PendingCollective> MetaCommunicator::do_all_gather(const Tensor& /*input*/,
                                                                    Tensor output, Wait /*wait*/) {
-  return start(Collective::all_gather, output);
+  return start(Collective::all_gather, output.bytes());
 }
 
 std::unique_ptr<PendingCollective> MetaCommunicator::do_reduce_scatter(const Tensor& input,
                                                                        Tensor /*output*/,
                                                                        ReduceOp /*op*/,
                                                                        Wait /*wait*/) {
-  return start(Collective::reduce_scatter, input);
+  return start(Collective::reduce_scatter, input.bytes());
+}
+
+std::unique_ptr<PendingCollective> MetaCommunicator::do_exchange(std::span<const Message> messages,
+                                                                 Wait /*wait*/) {
+  return start(Collective::exchange, static_cast<size_t>(bytes_of(messages)));
 }
 
 void MetaCommunicator::do_broadcast(Tensor tensor, int /*root*/) {
-  count(Collective::broadcast, tensor);
+  start(Collective::broadcast, tensor.bytes())->wait();
 }
 
-void MetaCommunicator::do_send(const Tensor& tensor, int /*destination*/) {
-  count(Collective::send, tensor);
-}
-
-void MetaCommunicator::do_recv(Tensor tensor, int /*source*/) { count(Collective::recv, tensor); }
-
-void MetaCommunicator::do_barrier() { count(Collective::barrier, {}); }
+void MetaCommunicator::do_barrier() { start(Collective::barrier, 0)->wait(); }
 
 const TrafficTally& GroupTraffic::of(std::string_view group) const {
   static const TrafficTally none;

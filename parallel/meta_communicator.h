@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,8 +14,8 @@ namespace tessera {
 
 /// A rank of a group of any size whose other ranks do not exist, for dry runs. Collectives check
 /// their arguments, count their traffic in a tally and in the thread's work log, and leave all
-/// tensors unchanged. Accepts tensors on the meta device and in host memory. split() throws,
-/// because one rank alone cannot know the resulting groups.
+/// tensors unchanged, but for a rank's messages to itself. Accepts tensors on the meta device and
+/// in host memory. split() throws, because one rank alone cannot know the resulting groups.
 class MetaCommunicator final : public Communicator {
  public:
   /// `group` names the group in a work log. Throws unless `rank` is in [0, size).
@@ -30,15 +32,13 @@ class MetaCommunicator final : public Communicator {
   Pending do_all_reduce(Tensor tensor, ReduceOp op, Wait wait) override;
   Pending do_all_gather(const Tensor& input, Tensor output, Wait wait) override;
   Pending do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op, Wait wait) override;
+  Pending do_exchange(std::span<const Message> messages, Wait wait) override;
   void do_broadcast(Tensor tensor, int root) override;
-  void do_send(const Tensor& tensor, int destination) override;
-  void do_recv(Tensor tensor, int source) override;
   void do_barrier() override;
   bool takes(Device device) const override { return device.is_cpu() || device.is_meta(); }
 
-  /// Counts a collective that is waited for at once, or returns one that is pending.
-  void count(Collective collective, const Tensor& tensor);
-  [[nodiscard]] Pending start(Collective collective, const Tensor& tensor);
+  /// Counts a collective that is pending.
+  [[nodiscard]] Pending start(Collective collective, size_t bytes);
 
   std::string group_;
   TrafficTally tally_;

@@ -163,14 +163,21 @@ int FlightRecorder::add_group(std::string_view name, int first, int stride, int 
 }
 
 uint64_t FlightRecorder::start(int group, std::string_view kind, std::string_view purpose,
-                               int64_t bytes, int peer) {
+                               int64_t bytes, std::span<const FlightPeer> peers) {
   const uint64_t number = ring_->entries.load(kRelaxed);
   FlightEntry& made = entry(number);
   made.number.exchange(0, std::memory_order_acq_rel);  // before the writes below
   std::atomic<uint64_t>& calls = ring_->groups[static_cast<size_t>(group)].started;
   made.call = calls.load(kRelaxed);
   made.group = group;
-  made.peer = peer;
+  made.num_peers = static_cast<int32_t>(peers.size());
+  for (size_t i = 0; i < peers.size(); ++i) {
+    FlightPeer& total = messages_[{group, peers[i].rank}];
+    total.rank = peers[i].rank;
+    total.sent += peers[i].sent;
+    total.received += peers[i].received;
+    if (i < FlightEntry::kPeers) made.peers[i] = total;
+  }
   made.step = ring_->step.load(kRelaxed);
   made.micro_batch = ring_->micro_batch.load(kRelaxed);
   made.bytes = bytes;
@@ -182,7 +189,7 @@ uint64_t FlightRecorder::start(int group, std::string_view kind, std::string_vie
   copy_place(ring_->places, made.place);
   made.number.store(number + 1, std::memory_order_release);
   ring_->entries.store(number + 1, std::memory_order_release);
-  if (peer < 0) calls.store(made.call + 1, std::memory_order_release);
+  if (peers.empty()) calls.store(made.call + 1, std::memory_order_release);
   return number;
 }
 

@@ -5,8 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <span>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "core/trace/place_stack.h"
 
@@ -18,12 +21,18 @@ enum class RunPhase : uint32_t { starting, training, evaluating, saving };
 /// How a rank has ended.
 enum class RankEnd : uint32_t { running, finished, failed, hung };
 
+/// Another rank of an exchange, and messages with it: in an entry, those of all exchanges so far.
+struct FlightPeer {
+  int32_t rank = 0;  ///< in the group
+  uint32_t sent = 0, received = 0;
+};
+
 /// A collective in a ring. Times are nanoseconds since 1970; 0: not yet.
 struct FlightEntry {
   std::atomic<uint64_t> number{0};  ///< its number in the ring + 1; 0 while it is written
   uint64_t call = 0;                ///< its number in its group
   int32_t group = 0;                ///< index in FlightRing::groups
-  int32_t peer = -1;                ///< of a send or recv, in the group
+  int32_t num_peers = 0;            ///< of an exchange, of which `peers` has the first ones
   int64_t step = 0;                 ///< counted from 1
   int64_t micro_batch = 0;          ///< counted from 1; 0 outside micro-batches
   int64_t bytes = 0;
@@ -33,6 +42,8 @@ struct FlightEntry {
   std::array<char, 16> kind{};     ///< "all_reduce"
   std::array<char, 16> purpose{};  ///< "gradients"
   std::array<char, 96> place{};    ///< "step/blocks.3/attention"
+  static constexpr size_t kPeers = 16;
+  std::array<FlightPeer, kPeers> peers{};
 };
 
 /// A group of ranks that this rank is part of.
@@ -45,7 +56,7 @@ struct FlightGroup {
 /// The memory of a flight recorder, as in its file. Other processes read it while it changes.
 struct FlightRing {
   static constexpr uint64_t kMagic = 0x74'68'67'69'6c'66'72'74;  ///< "trflight" in the file
-  static constexpr uint32_t kVersion = 1;
+  static constexpr uint32_t kVersion = 2;
   static constexpr size_t kEntries = 128;
   static constexpr size_t kGroups = 16;
   /// Value of `waiting` while the rank waits for its GPU.
@@ -127,10 +138,10 @@ class FlightRecorder {
   /// Adds a group and returns its index. Groups beyond the last place share it.
   int add_group(std::string_view name, int first, int stride, int size, int rank);
 
-  /// A collective starts; returns its number. `peer` is the other rank of a send or recv, which do
-  /// not count as calls of the group.
+  /// A collective starts; returns its number. `peers` are those of an exchange, each once, with the
+  /// messages of this call. Exchanges do not count as calls of the group.
   uint64_t start(int group, std::string_view kind, std::string_view purpose, int64_t bytes,
-                 int peer = -1);
+                 std::span<const FlightPeer> peers = {});
   /// The rank waits for it.
   void wait(uint64_t number);
   /// Its result is in place, or it has failed.
@@ -191,6 +202,8 @@ class FlightRecorder {
   uint64_t id_;
   bool in_call_ = false;
   int64_t waited_ = 0;
+  /// Messages of all exchanges so far, by group and the other rank.
+  std::map<std::pair<int, int32_t>, FlightPeer> messages_;
   int exceptions_;
 };
 

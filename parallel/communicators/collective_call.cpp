@@ -39,9 +39,13 @@ class Part {
                     static_cast<int64_t>(mine().input.bytes()));
         break;
       }
+      case Collective::exchange:  // of two ranks, of which the first sends
+        if (peers_.me() == 1) {
+          peers_.read(0, address_of(peers_.call(0).input, 0), address_of(mine().output, 0),
+                      static_cast<int64_t>(mine().output.bytes()));
+        }
+        break;
       case Collective::barrier:
-      case Collective::send:
-      case Collective::recv:
       case Collective::split:
         break;
     }
@@ -81,8 +85,9 @@ std::string describe(const CollectiveCall& call) {
       return fmt::format("{} of {} into {}", name, brief(call.input), brief(call.output));
     case Collective::broadcast:
       return fmt::format("{} from rank {} of {}", name, call.root, brief(call.input));
-    case Collective::send:
-    case Collective::recv:
+    case Collective::exchange:
+      return fmt::format("exchange from rank {} to rank {} of {}", call.root, call.key,
+                         brief(call.input));
     case Collective::barrier:
     case Collective::split:
       break;
@@ -96,6 +101,17 @@ bool agree(const CollectiveCall& a, const CollectiveCall& b) {
   };
   return a.collective == b.collective && a.wait == b.wait && a.op == b.op && a.root == b.root &&
          alike(a.input, b.input) && alike(a.output, b.output);
+}
+
+bool match(const Tensor& sent, const Tensor& expected) {
+  return sent.dtype() == expected.dtype() && sent.numel() == expected.numel();
+}
+
+std::string mismatch(int sender, const Tensor& sent, int receiver, const Tensor& expected) {
+  return fmt::format(
+      "exchange: rank {} sends {} to rank {}, which expects {}: both must pass one dtype and "
+      "number of elements",
+      sender, brief(sent), receiver, brief(expected));
 }
 
 void run_part(std::span<const CollectiveCall> calls, std::span<const pid_t> processes, int part) {

@@ -13,17 +13,17 @@
 
 namespace tessera {
 
-/// One rank's call of a collective, as the other ranks of its host see it. It may lie in shared
-/// memory; the tensors then have the caller's addresses.
+/// One rank's call of a collective, or its end of a message, as the other ranks of its host see it.
+/// It may lie in shared memory; the tensors then have the caller's addresses.
 struct CollectiveCall {
   Collective collective = Collective::barrier;
   Tensor input = {};
   Tensor output = {};  ///< equal to `input` if the collective is in place
   ReduceOp op = ReduceOp::sum;
   Wait wait = Wait::at_once;
-  int root = 0;   ///< for a broadcast
-  int color = 0;  ///< for a split, as is `key`
-  int key = 0;
+  int root = 0;   ///< for a broadcast; the sender of a message
+  int color = 0;  ///< for a split
+  int key = 0;    ///< for a split; the receiver of a message
 
   size_t bytes() const { return input.bytes() + output.bytes(); }
 };
@@ -34,6 +34,12 @@ std::string describe(const CollectiveCall& call);
 
 /// Whether two ranks' calls are the same collective on tensors of the same dtype and shape.
 bool agree(const CollectiveCall& a, const CollectiveCall& b);
+
+/// Whether a message sent as `sent` can be received as `expected`.
+bool match(const Tensor& sent, const Tensor& expected);
+
+/// "rank 0 sends fp32 (3) to rank 1, which expects fp32 (5)", and what to do.
+std::string mismatch(int sender, const Tensor& sent, int receiver, const Tensor& expected);
 
 /// Does part `part` of a collective on all threads of the calling thread's team: copies to rank
 /// `part`, or a slice of an all-reduce. `calls` has every rank's call, in rank order. The parts [0,

@@ -1,16 +1,26 @@
 #include "parallel/communicators/communicator.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <functional>
+#include <numeric>
 #include <optional>
+#include <utility>
 
 #include "core/error.h"
+#include "core/ops/elementwise.h"
 #include "core/trace/trace.h"
+#include "parallel/communicators/collective_call.h"
 #include "parallel/communicators/pending_trace.h"
 #include "parallel/communicators/recorded_call.h"
 
 namespace tessera {
 namespace {
+
+using Message = Communicator::Message;
 
 bool overlap(const Tensor& a, const Tensor& b) {
   const auto* a_begin = static_cast<const std::byte*>(a.raw());
@@ -44,6 +54,40 @@ int64_t bytes_of(const Tensor& tensor) {
   return tensor.defined() ? static_cast<int64_t>(tensor.bytes()) : 0;
 }
 
+/// The other ranks of an exchange, each once, with the numbers of messages.
+std::vector<FlightPeer> peers_of(std::span<const Message> messages) {
+  std::vector<FlightPeer> peers;
+  for (const Message& message : messages) {
+    auto found = std::ranges::find(peers, message.peer, &FlightPeer::rank);
+    if (found == peers.end()) found = peers.insert(found, {message.peer});
+    ++(message.is_send() ? found->sent : found->received);
+  }
+  return peers;
+}
+
+/// Throws if a tensor that receives overlaps another one.
+void check_disjoint(std::vector<Message> messages, const char* op) {
+  const auto begin_of = [](const Message& message) {
+    return static_cast<const std::byte*>(message.tensor.raw());
+  };
+  const auto end_of = [&](const Message& message) {
+    return begin_of(message) + message.tensor.bytes();
+  };
+  std::ranges::sort(messages, std::less<>(), begin_of);
+  const Message* furthest = nullptr;  // the one before that reaches furthest
+  for (const Message& message : messages) {
+    if (furthest != nullptr && end_of(*furthest) > begin_of(message)) {
+      require(furthest->is_send() && message.is_send(),
+              "{}: {} for rank {} and {} for rank {} overlap in memory: give what is received its "
+              "own memory",
+              op, describe(furthest->tensor), furthest->peer, describe(message.tensor),
+              message.peer);
+      if (end_of(message) <= end_of(*furthest)) continue;
+    }
+    furthest = &message;
+  }
+}
+
 /// Names, traces and records the start of a collective. One that is waited for at once is not
 /// traced and recorded here: the blocking call does that.
 class Start {
@@ -60,11 +104,15 @@ class Start {
 
   const char* name() const { return wait_ == Wait::at_once ? blocking_ : async_; }
 
+  /// `messages` are those of an exchange with other ranks.
   template <typename Body>
-  std::unique_ptr<PendingCollective> operator()(Body&& body) const {
+  std::unique_ptr<PendingCollective> operator()(Body&& body,
+                                                std::span<const Message> messages = {}) const {
     if (wait_ == Wait::at_once) return body();
-    return RecordedCall::start_pending(group_, kind_, bytes_,
-                                       [&] { return start_traced(blocking_, bytes_, body); });
+    const int64_t bytes = messages.empty() ? bytes_ : bytes_of(messages);
+    return RecordedCall::start_pending(
+        group_, kind_, bytes, [&] { return start_traced(blocking_, bytes, body); },
+        peers_of(messages));
   }
 
  private:
@@ -176,20 +224,107 @@ void Communicator::broadcast(Tensor tensor, int root) {
   if (ready(tensor, "broadcast", "tensor")) do_broadcast(tensor, root);
 }
 
-void Communicator::send(const Tensor& tensor, int destination) {
-  const TraceRange range("send", bytes_of(tensor));
-  check_peer(destination, "send", "destination");
-  require(destination != rank_, "send: rank {} cannot send to itself", rank_);
-  const RecordedCall recorded(*this, Collective::send, bytes_of(tensor), destination);
-  if (ready(tensor, "send", "tensor")) do_send(tensor, destination);
+std::vector<Message> Communicator::ready_to_exchange(std::span<const Message> messages,
+                                                     const char* op) const {
+  std::vector<Message> all, others, to_self, from_self;
+  for (const Message& message : messages) {
+    const char* what = message.is_send() ? "the tensor to send" : "the tensor to receive";
+    check_peer(message.peer, op, "the peer of a message");
+    const bool has_data = ready(message.tensor, op, what);
+    require(message.tensor.device() == messages[0].tensor.device(),
+            "{}: {} is {} and another one is {}: all must be on one device", op, what,
+            describe(message.tensor), describe(messages[0].tensor));
+    if (message.tensor.numel() == 0) continue;
+    if (message.peer == rank_) {
+      (message.is_send() ? to_self : from_self).push_back(message);
+    } else if (has_data) {
+      others.push_back(message);
+    }
+    all.push_back(message);
+  }
+  require(to_self.size() == from_self.size(),
+          "{}: rank {} sends {} messages to itself, but receives {} from itself: pass both ends of "
+          "each in one call",
+          op, rank_, to_self.size(), from_self.size());
+  const bool is_meta = !all.empty() && all[0].tensor.device().is_meta();
+  if (!is_meta) check_disjoint(std::move(all), op);
+  for (size_t i = 0; i < to_self.size(); ++i) {
+    const Tensor& sent = to_self[i].tensor;
+    const Tensor& received = from_self[i].tensor;
+    require(match(sent, received), "{}", mismatch(rank_, sent, rank_, received));
+    if (sent.device().is_cpu()) {
+      std::memcpy(received.raw(), sent.raw(), sent.bytes());
+    } else if (!is_meta) {
+      copy(sent, received.view(sent.shape()));
+    }
+  }
+  return others;
 }
 
-void Communicator::recv(Tensor tensor, int source) {
-  const TraceRange range("recv", bytes_of(tensor));
-  check_peer(source, "recv", "source");
-  require(source != rank_, "recv: rank {} cannot receive from itself", rank_);
-  const RecordedCall recorded(*this, Collective::recv, bytes_of(tensor), source);
-  if (ready(tensor, "recv", "tensor")) do_recv(tensor, source);
+void Communicator::exchange(std::span<const Message> messages) {
+  const TraceRange range("exchange", bytes_of(messages));
+  const std::vector<Message> ready = ready_to_exchange(messages, "exchange");
+  if (ready.empty()) return;
+  const RecordedCall recorded(*this, Collective::exchange, bytes_of(ready), peers_of(ready));
+  do_exchange(ready, Wait::at_once)->wait();
+}
+
+std::unique_ptr<PendingCollective> Communicator::exchange_async(std::span<const Message> messages,
+                                                                Wait wait) {
+  const Start start(*this, Collective::exchange, "exchange_async", bytes_of(messages), wait);
+  const std::vector<Message> ready = ready_to_exchange(messages, start.name());
+  if (ready.empty()) return std::make_unique<CompletedCollective>();
+  return start([&] { return do_exchange(ready, wait); }, ready);
+}
+
+std::vector<Message> Communicator::messages_of(const Tensor& input,
+                                               std::span<const int64_t> send_rows,
+                                               const Tensor& output,
+                                               std::span<const int64_t> recv_rows) const {
+  const auto rows_of = [](const Tensor& tensor) {
+    return tensor.shape().rank() == 0 ? 0 : tensor.dim(0);
+  };
+  const auto check = [&](const Tensor& tensor, std::span<const int64_t> rows, const char* name) {
+    require(tensor.defined(), "all_to_all: {} is an undefined tensor", name);
+    const bool valid = std::ranges::all_of(rows, [](int64_t count) { return count >= 0; });
+    const int64_t sum = std::accumulate(rows.begin(), rows.end(), int64_t{0});
+    require(valid && std::ssize(rows) == size_ && sum == rows_of(tensor),
+            "all_to_all: {} is {}, but its counts are {}: pass one count ≥ 0 for each rank, {} in "
+            "all, which sum to its rows",
+            name, describe(tensor), fmt::join(rows, ", "), size_);
+  };
+  check(input, send_rows, "input");
+  check(output, recv_rows, "output");
+  // An empty tensor may have rows of any size.
+  require(input.numel() == 0 || output.numel() == 0 ||
+              (input.dtype() == output.dtype() &&
+               input.numel() / rows_of(input) == output.numel() / rows_of(output)),
+          "all_to_all: input is {} and output is {}: both must have one dtype and rows of one size",
+          describe(input), describe(output));
+  // Each rank begins with its neighbor, so that not all send to the same one.
+  std::vector<int64_t> sent(send_rows.size() + 1), received(recv_rows.size() + 1);
+  std::partial_sum(send_rows.begin(), send_rows.end(), sent.begin() + 1);
+  std::partial_sum(recv_rows.begin(), recv_rows.end(), received.begin() + 1);
+  std::vector<Message> messages;
+  for (int i = 0; i < size_; ++i) {
+    const int to = (rank_ + i) % size_;
+    const int from = (rank_ + size_ - i) % size_;
+    const auto t = static_cast<size_t>(to), f = static_cast<size_t>(from);
+    messages.push_back(Message::send(input.slice(sent[t], sent[t + 1]), to));
+    messages.push_back(Message::recv(output.slice(received[f], received[f + 1]), from));
+  }
+  return messages;
+}
+
+void Communicator::all_to_all(const Tensor& input, std::span<const int64_t> send_rows,
+                              Tensor output, std::span<const int64_t> recv_rows) {
+  exchange(messages_of(input, send_rows, output, recv_rows));
+}
+
+std::unique_ptr<PendingCollective> Communicator::all_to_all_async(
+    const Tensor& input, std::span<const int64_t> send_rows, Tensor output,
+    std::span<const int64_t> recv_rows, Wait wait) {
+  return exchange_async(messages_of(input, send_rows, output, recv_rows), wait);
 }
 
 void Communicator::barrier() {
@@ -203,6 +338,14 @@ int Communicator::recorded_group(FlightRecorder& recorder) const {
     recorded_group_ = recorder.add_group(label_.name, label_.first, label_.stride, size_, rank_);
   }
   return recorded_group_;
+}
+
+int64_t bytes_of(std::span<const Message> messages) {
+  int64_t sent = 0, received = 0;
+  for (const Message& message : messages) {
+    (message.is_send() ? sent : received) += bytes_of(message.tensor);
+  }
+  return std::max(sent, received);
 }
 
 }  // namespace tessera

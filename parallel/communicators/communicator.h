@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/tensor.h"
 
@@ -106,10 +108,42 @@ class Communicator {
   /// tensor = the root's tensor.
   void broadcast(Tensor tensor, int root);
 
-  /// Blocking, matched in order per pair of ranks. A send may wait for its recv, so ranks that both
-  /// send and receive must agree on who sends first. A rank cannot send to itself.
-  void send(const Tensor& tensor, int destination);
-  void recv(Tensor tensor, int source);
+  /// A message of an exchange: to or from rank `peer` of the group, which may be this rank.
+  struct Message {
+    enum class Kind : uint8_t { send, recv };
+    Kind kind = Kind::send;
+    Tensor tensor = {};
+    int peer = 0;
+
+    static Message send(const Tensor& tensor, int to) { return {Kind::send, tensor, to}; }
+    static Message recv(Tensor tensor, int from) { return {Kind::recv, tensor, from}; }
+    bool is_send() const { return kind == Kind::send; }
+  };
+
+  /// Sends and receives messages, which all start together: none waits for another one of the call.
+  /// Only ranks that are named take part. Messages from one rank to another are matched in order,
+  /// across calls, and both ranks pass the same dtype and number of elements; otherwise both throw,
+  /// except on NCCL, which does not compare them. A message without elements is not sent. Messages
+  /// of a rank to itself are copied, and the call has both ends of each. The tensors are on one
+  /// device, and none that receives overlaps another one.
+  void exchange(std::span<const Message> messages);
+
+  /// Like exchange(), but returns immediately; do not touch the tensors before wait() on the
+  /// result. Each rank starts its calls of a group, exchanges and collectives, in an order that
+  /// would not deadlock if every call were blocking: on NCCL, a rank's calls run one by one.
+  [[nodiscard]] std::unique_ptr<PendingCollective> exchange_async(std::span<const Message> messages,
+                                                                  Wait wait = Wait::later);
+
+  /// Rank r gets the next send_rows[r] rows of `input` (along its first dimension) from every rank
+  /// and writes the recv_rows[s] rows from rank s to `output`, in the order of ranks. All rows have
+  /// one dtype and number of elements. Rows may be 0, and the counts of a tensor sum to its rows.
+  /// The tensors must not overlap. A collective that is an exchange, so the counts of two ranks are
+  /// compared as there.
+  void all_to_all(const Tensor& input, std::span<const int64_t> send_rows, Tensor output,
+                  std::span<const int64_t> recv_rows);
+  [[nodiscard]] std::unique_ptr<PendingCollective> all_to_all_async(
+      const Tensor& input, std::span<const int64_t> send_rows, Tensor output,
+      std::span<const int64_t> recv_rows, Wait wait = Wait::later);
 
   /// Waits until every rank has called it.
   void barrier();
@@ -138,14 +172,14 @@ class Communicator {
 
  private:
   // Called with checked arguments on tensors with elements and data, in groups of any size. The
-  // first three start a collective. `wait` lets an implementation skip what only a pending one
+  // first four start a collective. `wait` lets an implementation skip what only a pending one
   // needs, such as a progress thread, or call a library's blocking operation.
   virtual Pending do_all_reduce(Tensor tensor, ReduceOp op, Wait wait) = 0;
   virtual Pending do_all_gather(const Tensor& input, Tensor output, Wait wait) = 0;
   virtual Pending do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op, Wait wait) = 0;
+  // At least one message, each with another rank.
+  virtual Pending do_exchange(std::span<const Message> messages, Wait wait) = 0;
   virtual void do_broadcast(Tensor tensor, int root) = 0;
-  virtual void do_send(const Tensor& tensor, int destination) = 0;
-  virtual void do_recv(Tensor tensor, int source) = 0;
   virtual void do_barrier() = 0;
 
   /// Whether this kind of communicator supports tensors on `device`.
@@ -155,6 +189,11 @@ class Communicator {
   bool ready_to_gather(const Tensor& input, const Tensor& output, const char* op) const;
   bool ready_to_scatter(const Tensor& input, const Tensor& output, const char* op) const;
   void check_peer(int peer, const char* op, const char* argument) const;
+  /// The messages with other ranks; copies those of this rank to itself. Throws if they are wrong.
+  std::vector<Message> ready_to_exchange(std::span<const Message> messages, const char* op) const;
+  /// The messages of an all_to_all.
+  std::vector<Message> messages_of(const Tensor& input, std::span<const int64_t> send_rows,
+                                   const Tensor& output, std::span<const int64_t> recv_rows) const;
 
   /// The group's number in the calling thread's flight recorder.
   int recorded_group(FlightRecorder& recorder) const;
@@ -167,6 +206,10 @@ class Communicator {
 
   friend class RecordedCall;
 };
+
+/// The bytes that messages send or those that they receive, whichever are more: a link carries both
+/// at once.
+int64_t bytes_of(std::span<const Communicator::Message> messages);
 
 /// The group of one rank.
 [[nodiscard]] std::unique_ptr<Communicator> make_self_communicator();

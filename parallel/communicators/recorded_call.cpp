@@ -60,11 +60,12 @@ FlightRecorder* RecordedCall::recorder_for(const Communicator& group) {
   return recorder == nullptr || recorder->in_call() || group.size() == 1 ? nullptr : recorder;
 }
 
-RecordedCall::RecordedCall(const Communicator& group, Collective kind, int64_t bytes, int peer)
+RecordedCall::RecordedCall(const Communicator& group, Collective kind, int64_t bytes,
+                           std::span<const FlightPeer> peers)
     : recorder_(recorder_for(group)), exceptions_(std::uncaught_exceptions()) {
   if (recorder_ == nullptr) return;
   number_ = recorder_->start(group.recorded_group(*recorder_), to_string(kind),
-                             to_string(TrafficScope::current()), bytes, peer);
+                             to_string(TrafficScope::current()), bytes, peers);
   recorder_->wait(number_);
   call_.emplace(*recorder_);
 }
@@ -76,11 +77,12 @@ RecordedCall::~RecordedCall() {
 
 std::unique_ptr<PendingCollective> RecordedCall::start_pending(
     const Communicator& group, Collective kind, int64_t bytes,
-    const std::function<std::unique_ptr<PendingCollective>()>& start) {
+    const std::function<std::unique_ptr<PendingCollective>()>& start,
+    std::span<const FlightPeer> peers) {
   FlightRecorder* recorder = recorder_for(group);
   if (recorder == nullptr) return start();
   const uint64_t number = recorder->start(group.recorded_group(*recorder), to_string(kind),
-                                          to_string(TrafficScope::current()), bytes);
+                                          to_string(TrafficScope::current()), bytes, peers);
   const FlightRecorder::Call call(*recorder);
   return std::make_unique<RecordedPending>(start(), *recorder, number);
 }

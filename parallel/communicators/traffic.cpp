@@ -26,9 +26,8 @@ TrafficScope::~TrafficScope() { tessera::current = outer_; }
 Traffic TrafficScope::current() { return tessera::current; }
 
 std::string_view to_string(Collective collective) {
-  constexpr std::array<std::string_view, 8> kNames = {"all_reduce", "all_gather", "reduce_scatter",
-                                                      "broadcast",  "send",       "recv",
-                                                      "barrier",    "split"};
+  constexpr std::array<std::string_view, 7> kNames = {
+      "all_reduce", "all_gather", "reduce_scatter", "broadcast", "exchange", "barrier", "split"};
   return kNames.at(static_cast<size_t>(collective));
 }
 
@@ -41,9 +40,8 @@ double bytes_sent(Collective collective, int ranks, int64_t bytes) {
     case Collective::reduce_scatter:
     case Collective::broadcast:
       return others * static_cast<double>(bytes);
-    case Collective::send:
+    case Collective::exchange:
       return static_cast<double>(bytes);
-    case Collective::recv:
     case Collective::barrier:
     case Collective::split:
       return 0.0;

@@ -48,8 +48,7 @@ enum class Collective : uint8_t {
   all_gather,
   reduce_scatter,
   broadcast,
-  send,
-  recv,
+  exchange,
   barrier,
   split
 };
@@ -60,7 +59,7 @@ std::string_view to_string(Collective collective);
 /// that minimize traffic for large tensors. A ring's reduce-scatter and all-gather each send (n −
 /// 1)/n of the bytes, an all-reduce sends both, and a broadcast along a ring sends (n − 1)/n on
 /// average (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
-/// workstations", 2009).
+/// workstations", 2009). An exchange's bytes are those of bytes_of().
 double bytes_sent(Collective collective, int ranks, int64_t bytes);
 
 /// Traffic of one rank's calls in one group, summed by purpose and operation. Groups of one and
@@ -69,7 +68,9 @@ class TrafficTally {
  public:
   struct Sum {
     int64_t calls = 0;
-    int64_t bytes = 0;  ///< of the larger tensor: an all_gather's output, a reduce_scatter's input
+    /// Of the larger tensor: an all_gather's output, a reduce_scatter's input. Of an exchange, see
+    /// bytes_of().
+    int64_t bytes = 0;
     bool operator==(const Sum&) const = default;
   };
   using Sums = std::map<std::pair<Traffic, Collective>, Sum>;

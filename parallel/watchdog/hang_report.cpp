@@ -7,6 +7,7 @@
 #include <exception>
 #include <map>
 #include <set>
+#include <utility>
 
 namespace tessera {
 namespace {
@@ -46,7 +47,26 @@ const RecordedGroup* find_group(const RankView& view, const RecordedGroup& group
   return found == view.ring->groups.end() ? nullptr : &*found;
 }
 
-bool is_message(const RecordedCollective& call) { return call.peer >= 0; }
+bool is_exchange(const RecordedCollective& call) { return call.num_peers > 0; }
+
+/// Whether `other` has started the ends of all messages that `call` of rank `waiting` and earlier
+/// ones of the group exchange with it.
+bool has_started(const RankView& other, const RankView& waiting, const RecordedCollective& call,
+                 const FlightPeer& peer) {
+  const RecordedGroup& group = waiting.ring->groups[call.group];
+  const RecordedGroup* theirs = find_group(other, group);
+  if (theirs == nullptr) return false;
+  const auto index = static_cast<size_t>(theirs - other.ring->groups.data());
+  const auto& calls = other.ring->calls;
+  for (auto one = calls.rbegin(); one != calls.rend(); ++one) {
+    if (one->group != index) continue;
+    const auto me = std::ranges::find(one->peers, group.rank, &FlightPeer::rank);
+    if (me != one->peers.end()) return me->received >= peer.sent && me->sent >= peer.received;
+    // It is in an exchange with more ranks than are recorded.
+    if (std::cmp_greater(one->num_peers, one->peers.size()) && one->ended == 0) return true;
+  }
+  return !calls.empty() && calls[0].number > 0;  // not known: it may have left the ring
+}
 
 /// Collects, for each missing rank, who has waited the longest for it.
 class Missing {
@@ -73,13 +93,13 @@ void add_missing_from(const RecordedCollective& call, const RankView& waiting,
                       const std::vector<RankView>& views, Missing& missing) {
   const RecordedGroup& group = waiting.ring->groups[call.group];
   const std::vector<int> members = group.members();
-  if (is_message(call)) {
-    const auto peer = static_cast<size_t>(call.peer);
-    if (peer >= members.size()) return;
-    const RankView* other = find_rank(views, members[peer]);
-    const bool takes_part =
-        other != nullptr && other->ring && other->ring->waits && is_message(*other->ring->waits);
-    if (!takes_part) missing.add(members[peer], waiting, call, group);
+  if (is_exchange(call)) {
+    for (const FlightPeer& peer : call.peers) {
+      const auto index = static_cast<size_t>(peer.rank);
+      const RankView* other = index < members.size() ? find_rank(views, members[index]) : nullptr;
+      if (other == nullptr || !other->ring || has_started(*other, waiting, call, peer)) continue;
+      missing.add(other->rank, waiting, call, group);
+    }
     return;
   }
   for (const int member : members) {
@@ -95,6 +115,9 @@ void add_missing_from(const RecordedCollective& call, const RankView& waiting,
 /// A rank that waits for its GPU has enqueued collectives that others may not have.
 void add_missing_on_gpus(const RankView& waiting, const std::vector<RankView>& views,
                          Missing& missing) {
+  for (const RecordedCollective& call : waiting.ring->calls) {
+    if (is_exchange(call)) add_missing_from(call, waiting, views, missing);
+  }
   for (size_t i = 0; i < waiting.ring->groups.size(); ++i) {
     const RecordedGroup& group = waiting.ring->groups[i];
     for (const int member : group.members()) {
@@ -104,7 +127,7 @@ void add_missing_on_gpus(const RankView& waiting, const std::vector<RankView>& v
       const uint64_t started = theirs == nullptr ? 0 : theirs->started;
       if (started >= group.started) continue;
       const auto call = std::ranges::find_if(waiting.ring->calls, [&](const auto& made) {
-        return made.group == i && made.call == started && !is_message(made);
+        return made.group == i && made.call == started && !is_exchange(made);
       });
       if (call != waiting.ring->calls.end()) missing.add(member, waiting, *call, group);
     }
@@ -310,11 +333,17 @@ std::string describe(const RecordedCollective& collective, const RecordedGroup& 
   } else {
     ranks = fmt::format("the {} ranks {}", group.name, join_ranks(members));
   }
-  const std::string what =
-      is_message(collective)
-          ? fmt::format("{} {} rank {} of {}", collective.kind,
-                        collective.kind == "send" ? "to" : "from", collective.peer, ranks)
-          : fmt::format("{} {} of {}", collective.kind, collective.call, ranks);
+  std::string what = fmt::format("{} {} of {}", collective.kind, collective.call, ranks);
+  if (is_exchange(collective)) {
+    std::vector<int> peers;
+    for (const FlightPeer& peer : collective.peers) {
+      const auto index = static_cast<size_t>(peer.rank);
+      peers.push_back(index < members.size() ? members[index] : peer.rank);
+    }
+    what = fmt::format("{} of {} with rank{} {}", collective.kind, ranks,
+                       collective.num_peers == 1 ? "" : "s", join_ranks(peers));
+    if (std::cmp_greater(collective.num_peers, peers.size())) what += " and others";
+  }
   return fmt::format("{} ({}, {})", what, collective.purpose, with_unit(collective.bytes));
 }
 

@@ -53,10 +53,12 @@ std::string place_of(const PlaceStack& places) {
 }
 
 RecordedCollective collective_of(const FlightEntry& entry) {
+  // An entry that is being written may have any value.
+  const int known = std::clamp(entry.num_peers, 0, static_cast<int>(FlightEntry::kPeers));
   return {entry.number.load() - 1,
           entry.call,
           static_cast<size_t>(entry.group),
-          entry.peer,
+          entry.num_peers,
           entry.step,
           entry.micro_batch,
           entry.bytes,
@@ -65,7 +67,8 @@ RecordedCollective collective_of(const FlightEntry& entry) {
           entry.ended.load(),
           text_of(entry.kind),
           text_of(entry.purpose),
-          text_of(entry.place)};
+          text_of(entry.place),
+          {entry.peers.begin(), entry.peers.begin() + known}};
 }
 
 }  // namespace

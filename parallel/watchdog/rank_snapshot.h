@@ -14,10 +14,11 @@ namespace tessera {
 struct RecordedCollective {
   uint64_t number = 0, call = 0;
   size_t group = 0;
-  int peer = -1;
+  int num_peers = 0;
   int64_t step = 0, micro_batch = 0, bytes = 0;
   int64_t started = 0, waited = 0, ended = 0;
   std::string kind, purpose, place;
+  std::vector<FlightPeer> peers;
 };
 
 /// A group of ranks; see GroupLabel.

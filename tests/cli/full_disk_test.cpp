@@ -50,8 +50,8 @@ TEST_F(CliFullDisk, EndsRunAndKeepsEarlierCheckpoints) {
 }
 
 TEST_F(CliFullDisk, FileSizeLimitEndsRunAndKeepsEarlierCheckpoints) {
-  // 100 blocks of 512 bytes suffice for every file except the tensors.
-  const std::string limit = "ulimit -f 100";
+  // 200 blocks of 512 bytes suffice for every file except the tensors.
+  const std::string limit = "ulimit -f 200";
   expect_only_step_5_saved(run({"sh", "-c", script(kAlone, limit)}), "File too large");
 }
 

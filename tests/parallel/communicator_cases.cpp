@@ -8,7 +8,6 @@
 #include <limits>
 #include <random>
 
-#include "core/error.h"
 #include "core/memory.h"
 #include "tests/parallel/case_values.h"
 
@@ -190,52 +189,6 @@ void broadcast_from_every_root(Communicator& group) {
   });
 }
 
-// Sends around a ring. Even ranks send first, except the last rank of an odd number.
-void messages_arrive_in_order(Communicator& group) {
-  if (group.size() == 1) return;
-  const int next = (group.rank() + 1) % group.size();
-  const int previous = (group.rank() + group.size() - 1) % group.size();
-  const bool sends_first = group.rank() % 2 == 0 && group.rank() + 1 < group.size();
-  for_each_type([&]<typename T>() {
-    for (const int64_t count : kCounts) {
-      const OwnedTensor first = filled<T>(count, group.rank());
-      const OwnedTensor second = filled<T>(count, group.rank(), 1);
-      const OwnedTensor received_first({count}, dtype_of<T>());
-      const OwnedTensor received_second({count}, dtype_of<T>());
-      const auto send = [&] {
-        group.send(first.tensor, next);
-        group.send(second.tensor, next);
-      };
-      if (sends_first) send();
-      group.recv(received_first.tensor, previous);
-      group.recv(received_second.tensor, previous);
-      if (!sends_first) send();
-      expect_elements<T>(
-          received_first.tensor, [&](int64_t i) { return value_of(previous, i); }, who(group));
-      expect_elements<T>(
-          received_second.tensor, [&](int64_t i) { return value_of(previous, i + 1); }, who(group));
-    }
-  });
-}
-
-void a_message_of_another_size_is_an_error(Communicator& group) {
-  if (group.size() == 1) return;
-  const OwnedTensor three({3}, DType::f32);
-  const OwnedTensor five({5}, DType::f32);
-  for (const auto& [sent, received] :
-       {std::pair(three.tensor, five.tensor), std::pair(five.tensor, three.tensor)}) {
-    if (group.rank() == 0) {
-      try {
-        group.send(sent, 1);
-      } catch (const Error&) {  // if a send waits for its recv, it fails too
-      }
-    } else if (group.rank() == 1) {
-      EXPECT_THROW(group.recv(received, 0), Error);
-    }
-  }
-  group.barrier();
-}
-
 }  // namespace
 
 std::vector<CommunicatorCase> data_cases() {
@@ -251,15 +204,13 @@ std::vector<CommunicatorCase> data_cases() {
       {"all_gather_joins_in_the_order_of_ranks", all_gather_joins_in_the_order_of_ranks},
       {"all_gather_works_in_place", all_gather_works_in_place},
       {"broadcast_from_every_root", broadcast_from_every_root},
-      {"messages_arrive_in_order", messages_arrive_in_order},
-      {"a_message_of_another_size_is_an_error", a_message_of_another_size_is_an_error},
   };
 }
 
 const std::vector<CommunicatorCase>& communicator_cases() {
   static const std::vector<CommunicatorCase> cases = [] {
     std::vector<CommunicatorCase> all = data_cases();
-    for (const auto& more : {pending_cases(), group_cases()}) {
+    for (const auto& more : {exchange_cases(), pending_cases(), group_cases()}) {
       all.insert(all.end(), more.begin(), more.end());
     }
     return all;

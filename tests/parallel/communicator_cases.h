@@ -25,8 +25,11 @@ inline std::ostream& operator<<(std::ostream& stream, const CommunicatorCase& th
   return stream << the_case.name;
 }
 
-/// Reductions, copies and messages.
+/// Reductions and copies.
 std::vector<CommunicatorCase> data_cases();
+
+/// Messages and all-to-all.
+std::vector<CommunicatorCase> exchange_cases();
 
 /// Pending collectives.
 std::vector<CommunicatorCase> pending_cases();

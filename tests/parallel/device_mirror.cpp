@@ -2,8 +2,8 @@
 
 #include <exception>
 #include <utility>
+#include <vector>
 
-#include "core/cuda/runtime.h"
 #include "core/memory.h"
 #include "core/ops/elementwise.h"
 
@@ -32,12 +32,18 @@ struct MirrorPair {
   }
 };
 
+/// A result on the device and the host tensor that it is copied to.
+struct MirrorCopy {
+  Tensor from, to;
+};
+
 class MirrorPending final : public PendingCollective {
  public:
-  /// Copies `result` on the device, kept alive by `memory`, to `host` when `running` is complete.
+  /// Makes `copies` from the device, whose tensors `memory` keeps alive, when `running` is
+  /// complete.
   MirrorPending(std::shared_ptr<void> memory, std::unique_ptr<PendingCollective> running,
-                Tensor result, Tensor host)
-      : host_(host), memory_(std::move(memory)), result_(result), running_(std::move(running)) {}
+                std::vector<MirrorCopy> copies)
+      : memory_(std::move(memory)), copies_(std::move(copies)), running_(std::move(running)) {}
   MirrorPending(const MirrorPending&) = delete;
   MirrorPending& operator=(const MirrorPending&) = delete;
   ~MirrorPending() override {
@@ -52,7 +58,7 @@ class MirrorPending final : public PendingCollective {
   void wait() override {
     if (done_) return;
     running_->wait();
-    copy(result_, host_);
+    for (const MirrorCopy& one : copies_) copy(one.from, one.to);
     done_ = true;
   }
   bool progress() override {
@@ -61,9 +67,8 @@ class MirrorPending final : public PendingCollective {
   }
 
  private:
-  Tensor host_;
   std::shared_ptr<void> memory_;
-  Tensor result_;
+  std::vector<MirrorCopy> copies_;
   std::unique_ptr<PendingCollective> running_;
   bool done_ = false;
   int exceptions_ = std::uncaught_exceptions();
@@ -83,31 +88,36 @@ class DeviceMirror final : public Communicator {
   Pending do_all_reduce(Tensor tensor, ReduceOp op, Wait wait) override {
     const auto mine = std::make_shared<OwnedTensor>(on_device(tensor, gpu_));
     auto running = inner_->all_reduce_async(mine->tensor, op, wait);
-    return std::make_unique<MirrorPending>(mine, std::move(running), mine->tensor, tensor);
+    return std::make_unique<MirrorPending>(mine, std::move(running),
+                                           std::vector<MirrorCopy>{{mine->tensor, tensor}});
   }
   Pending do_all_gather(const Tensor& input, Tensor output, Wait wait) override {
     const auto pair = std::make_shared<MirrorPair>(input, output, rank(), gpu_);
     auto running = inner_->all_gather_async(pair->part, pair->whole.tensor, wait);
-    return std::make_unique<MirrorPending>(pair, std::move(running), pair->whole.tensor, output);
+    return std::make_unique<MirrorPending>(pair, std::move(running),
+                                           std::vector<MirrorCopy>{{pair->whole.tensor, output}});
   }
   Pending do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op, Wait wait) override {
     const auto pair = std::make_shared<MirrorPair>(output, input, rank(), gpu_);
     auto running = inner_->reduce_scatter_async(pair->whole.tensor, pair->part, op, wait);
-    return std::make_unique<MirrorPending>(pair, std::move(running), pair->part, output);
+    return std::make_unique<MirrorPending>(pair, std::move(running),
+                                           std::vector<MirrorCopy>{{pair->part, output}});
+  }
+  Pending do_exchange(std::span<const Message> messages, Wait wait) override {
+    const auto memory = std::make_shared<std::vector<OwnedTensor>>();
+    std::vector<Message> mine;
+    std::vector<MirrorCopy> copies;
+    for (const Message& message : messages) {
+      const Tensor tensor = memory->emplace_back(on_device(message.tensor, gpu_)).tensor;
+      mine.push_back({message.kind, tensor, message.peer});
+      if (!message.is_send()) copies.push_back({tensor, message.tensor});
+    }
+    auto running = inner_->exchange_async(mine, wait);
+    return std::make_unique<MirrorPending>(memory, std::move(running), std::move(copies));
   }
   void do_broadcast(Tensor tensor, int root) override {
     const OwnedTensor mine = on_device(tensor, gpu_);
     inner_->broadcast(mine.tensor, root);
-    copy(mine.tensor, tensor);
-  }
-  void do_send(const Tensor& tensor, int destination) override {
-    const OwnedTensor mine = on_device(tensor, gpu_);
-    inner_->send(mine.tensor, destination);
-    cuda::synchronize();
-  }
-  void do_recv(Tensor tensor, int source) override {
-    const OwnedTensor mine = on_device(tensor, gpu_);
-    inner_->recv(mine.tensor, source);
     copy(mine.tensor, tensor);
   }
   void do_barrier() override { inner_->barrier(); }

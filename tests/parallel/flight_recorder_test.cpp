@@ -8,10 +8,13 @@
 #include <chrono>
 #include <csignal>
 #include <fstream>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
+#include "core/memory.h"
 #include "core/trace/trace.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "parallel/communicators/traffic.h"
@@ -284,6 +287,71 @@ TEST(HangReport, FindsCollectivesInDifferentOrders) {
     views.push_back(view);
   }
   EXPECT_NE(hang_report(views, 1.0, 0).find("different orders"), std::string::npos);
+}
+
+// Rank 1 sends two messages to rank 2 and gets one. Rank 0 waits for neither.
+TEST(HangReport, NamesPeersThatHaveNotStartedTheirEnds) {
+  struct Case {
+    std::vector<FlightPeer> of_rank_2;  // its exchanges, one after another
+    bool on_gpu, is_missing;
+  };
+  for (const auto& [of_rank_2, on_gpu, is_missing] :
+       {Case{{}, false, true}, Case{{{0, 2, 2}}, false, true}, Case{{{1, 0, 2}}, false, true},
+        Case{{{1, 1, 1}}, false, true}, Case{{{1, 1, 2}}, false, false},
+        Case{{{1, 0, 2}, {0, 1, 1}, {1, 1, 0}}, false, false}, Case{{{1, 1, 1}}, true, true},
+        Case{{{1, 1, 2}}, true, false}}) {
+    const TestFolder folder;
+    std::vector<std::unique_ptr<FlightRecorder>> ranks;
+    for (int rank = 0; rank < 3; ++rank) {
+      ranks.push_back(
+          std::make_unique<FlightRecorder>(flight_file(folder.path(), rank), rank, 3, "elsewhere"));
+      ranks.back()->add_group("pipeline", 0, 1, 3, rank);
+    }
+    for (const FlightPeer& peer : of_rank_2) {
+      ranks[2]->end(ranks[2]->start(0, "exchange", "forward", 8, {&peer, 1}));
+    }
+    const FlightPeer first{2, 1, 0}, second{2, 1, 1};
+    ranks[1]->end(ranks[1]->start(0, "exchange", "forward", 8, {&first, 1}));
+    const uint64_t call = ranks[1]->start(0, "exchange", "forward", 8, {&second, 1});
+    const FlightRecorder::Scope scope(ranks[1].get());
+    std::optional<FlightRecorder::GpuWait> gpu;
+    on_gpu ? static_cast<void>(gpu.emplace()) : ranks[1]->wait(call);
+    const auto missing = find_missing(view_ranks(folder.path().string(), 3, "here"));
+    ASSERT_EQ(missing.size(), is_missing ? 1u : 0u);
+    if (!is_missing) continue;
+    EXPECT_EQ(missing[0].rank, 2);
+    EXPECT_EQ(missing[0].waiting_rank, 1);
+    EXPECT_EQ(describe(missing[0].collective, missing[0].group),
+              "exchange of the pipeline ranks 0, 1, 2 with rank 2 (forward, 8 B)");
+  }
+}
+
+TEST(FlightRecorder, RecordsPeersOfExchanges) {
+  const TestFolder folder;
+  run_thread_ranks(3, [&](Communicator& world) {
+    const auto file = flight_file(folder.path(), world.rank());
+    FlightRecorder recorder(file, world.rank(), 3, "here");
+    const FlightRecorder::Scope scope(&recorder);
+    const OwnedTensor rows({6, 5}, DType::f32), other_rows({6, 5}, DType::f32);
+    const std::vector<int64_t> counts = {2, 2, 2};
+    world.all_to_all(rows.tensor, counts, other_rows.tensor, counts);
+    world.all_to_all_async(rows.tensor, counts, other_rows.tensor, counts)->wait();
+    const RankSnapshot ring = read_snapshot(file);
+    ASSERT_EQ(ring.calls.size(), 2u);
+    EXPECT_EQ(ring.groups[0].started, 0u) << "exchanges do not count as calls of the group";
+    for (size_t i = 0; i < 2; ++i) {
+      const RecordedCollective& call = ring.calls[i];
+      EXPECT_EQ(call.kind, "exchange");
+      EXPECT_EQ(call.bytes, 2 * 2 * 5 * 4);
+      EXPECT_NE(call.ended, 0);
+      ASSERT_EQ(call.peers.size(), 2u);
+      for (const FlightPeer& peer : call.peers) {
+        EXPECT_NE(peer.rank, world.rank());
+        EXPECT_EQ(peer.sent, i + 1);
+        EXPECT_EQ(peer.received, i + 1);
+      }
+    }
+  });
 }
 
 TEST(HangReport, SaysWhichRecorderCannotBeRead) {

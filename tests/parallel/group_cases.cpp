@@ -107,8 +107,6 @@ void wrong_arguments_are_named(Communicator& group) {
   EXPECT_THAT(error_of([&] { group.broadcast(three.tensor, group.size()); }),
               HasSubstr(fmt::format("root is {0}, but the ranks of this group are 0 to {1}",
                                     group.size(), group.size() - 1)));
-  EXPECT_THAT(error_of([&] { group.recv(three.tensor, -1); }), HasSubstr("source is -1"));
-  EXPECT_THAT(error_of([&] { group.send(three.tensor, group.rank()); }), HasSubstr("itself"));
   const Tensor meta(nullptr, {3 * group.size()}, DType::f32, kMeta);
   EXPECT_THAT(error_of([&] { group.all_gather(three.tensor, meta); }), HasSubstr("on meta"));
   const Tensor lost(nullptr, {3}, DType::f32, kCpu);
@@ -128,6 +126,10 @@ void meta_and_empty_tensors_need_no_other_rank(Communicator& group) {
     EXPECT_TRUE(group.all_gather_async(meta, meta_all)->progress());
     EXPECT_TRUE(group.reduce_scatter_async(meta_all, meta)->progress());
     group.broadcast(meta, group.size() - 1);
+    for (const Tensor& tensor : {meta, empty}) {
+      const Communicator::Message message = Communicator::Message::recv(tensor, group.size() - 1);
+      if (group.size() > 1 || tensor.numel() == 0) group.exchange({&message, 1});
+    }
     group.all_reduce(empty);
     group.all_reduce_async(empty, ReduceOp::max)->wait();
     group.all_gather(empty, empty);

@@ -32,12 +32,10 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// Messages and groups of thread ranks, whose communicators do not use the host engine.
-class ThreadMessages final : public RankMessages {
+/// Groups of thread ranks, whose communicators do not use the host engine.
+class ThreadRanks final : public RankGroup {
  public:
-  explicit ThreadMessages(std::unique_ptr<Communicator> world) : world_(std::move(world)) {}
-  void send(const Tensor& tensor, int destination) override { world_->send(tensor, destination); }
-  void recv(Tensor tensor, int source) override { world_->recv(tensor, source); }
+  explicit ThreadRanks(std::unique_ptr<Communicator> world) : world_(std::move(world)) {}
   std::unique_ptr<Communicator> split(int color, int key) override {
     return world_->split(color, key);
   }
@@ -131,13 +129,17 @@ struct SharedByThreads {
   explicit SharedByThreads(int ranks)
       : SharedByThreads(std::vector<int>(static_cast<size_t>(ranks), 0)) {}
   explicit SharedByThreads(const std::vector<int>& hosts)
-      : layout(hosts), events(hosts.size()), parts(hosts.size()) {}
+      : layout(hosts),
+        events(hosts.size()),
+        parts(hosts.size()),
+        slots(hosts.size() * hosts.size()) {}
 
   std::unique_ptr<HostGroup> group(int rank) {
     std::vector<HostMember> members;
     for (const int member : layout.ranks_of(layout.host_of(rank))) {
       const auto i = static_cast<size_t>(member);
-      members.push_back({getpid(), &events[i], &parts[i], kWorldRanks * member});
+      members.push_back(
+          {getpid(), &events[i], &parts[i], &slots[i * parts.size()], kWorldRanks * member});
     }
     return std::make_unique<HostGroup>(layout, rank, std::move(members),
                                        layout.hosts() > 1 ? network.link(rank) : nullptr);
@@ -145,7 +147,7 @@ struct SharedByThreads {
 
   std::unique_ptr<Communicator> communicator(Communicator& world) {
     auto thread = std::make_shared<ProgressThread>(events[static_cast<size_t>(world.rank())]);
-    return make_host_communicator(std::make_unique<ThreadMessages>(world.split(0, world.rank())),
+    return make_host_communicator(std::make_unique<ThreadRanks>(world.split(0, world.rank())),
                                   group(world.rank()), {nullptr, std::move(thread)});
   }
 
@@ -153,6 +155,7 @@ struct SharedByThreads {
   Network network;
   std::vector<HostEventCount> events;
   std::vector<HostRankPart> parts;
+  std::vector<HostSlot> slots;
 };
 
 /// Calls `body` on thread ranks that copy directly. They end together, like the processes of a run.
@@ -180,7 +183,7 @@ std::string name_of(const std::vector<int>& placement) {
   return name;
 }
 
-/// Splits come from the communicator for messages, whose thread ranks do not use the host engine.
+/// Splits are groups of thread ranks, which do not use the host engine.
 std::vector<CommunicatorCase> cases_without_names() {
   std::vector<CommunicatorCase> cases = communicator_cases();
   std::erase_if(cases, [](const CommunicatorCase& the_case) {
@@ -379,6 +382,27 @@ TEST(HostRanks, AbortFreesWaitingRanks) {
     }
     world.barrier();
   });
+}
+
+// Rank 0's message to rank 2 is left when that to rank 1 does not match.
+TEST(HostRanks, AMismatchEndsTheRanksOfOtherMessages) {
+  for (const std::vector<int>& placement : {std::vector{0, 0, 0}, {0, 1, 0}}) {
+    SharedByThreads shared(placement);
+    run_host_ranks(shared, [](Communicator& group) {
+      using Message = Communicator::Message;
+      const OwnedTensor one({1}, DType::f32), two({2}, DType::f32);
+      if (group.rank() == 0) {
+        const std::array messages = {Message::send(one.tensor, 1), Message::recv(two.tensor, 2)};
+        test::expect_error([&] { group.exchange(messages); }, {"rank 0 sends", "to rank 1"});
+        EXPECT_THROW(group.barrier(), PeerError);
+      } else if (group.rank() == 1) {
+        const Message message = Message::recv(two.tensor, 0);
+        test::expect_error([&] { group.exchange({&message, 1}); }, {"rank 0 sends", "to rank 1"});
+      } else {
+        EXPECT_THROW(group.barrier(), PeerError);
+      }
+    });
+  }
 }
 
 TEST(HostRanks, WaitingRankRunsCallback) {

@@ -23,8 +23,13 @@ TEST(MetaCommunicator, CountsTraffic) {
   group.all_gather(on_meta({6}), on_meta({24}));
   group.reduce_scatter(on_meta({8}), on_meta({2}));
   group.broadcast(on_meta({7}), 3);
-  group.send(on_meta({1}), 0);
-  group.recv(on_meta({2}), 1);
+  using Message = Communicator::Message;
+  const std::vector<Message> messages = {
+      Message::send(on_meta({1}), 0), Message::send(on_meta({4}), 3),
+      Message::recv(on_meta({2}), 1), Message::send(on_meta({9}), 2),
+      Message::recv(on_meta({9}), 2)};  // the last two to itself
+  group.exchange(messages);
+  group.exchange_async({&messages[2], 1})->wait();
   group.barrier();
   group.all_reduce(on_meta({0}));  // no elements, no traffic
   const auto of = [](Collective collective) { return std::pair(Traffic::counts, collective); };
@@ -32,18 +37,16 @@ TEST(MetaCommunicator, CountsTraffic) {
                                         {of(Collective::all_gather), {1, 96}},
                                         {of(Collective::reduce_scatter), {1, 32}},
                                         {of(Collective::broadcast), {1, 28}},
-                                        {of(Collective::send), {1, 4}},
-                                        {of(Collective::recv), {1, 8}},
+                                        {of(Collective::exchange), {2, 20 + 8}},
                                         {of(Collective::barrier), {1, 0}}}));
   // On 4 ranks: 3/4 of the bytes, twice that for an all-reduce.
-  EXPECT_EQ(group.tally().bytes_sent(), 1.5 * 52 + 0.75 * (96 + 32 + 28) + 4);
+  EXPECT_EQ(group.tally().bytes_sent(), 1.5 * 52 + 0.75 * (96 + 32 + 28) + 28);
 }
 
 TEST(MetaCommunicator, ChecksArguments) {
   MetaCommunicator group(0, 2);
   test::expect_error([&] { group.all_gather(on_meta({2}), on_meta({3})); },
                      {"all_gather", "2 × 2 = 4 elements"});
-  test::expect_error([&] { group.send(on_meta({2}), 0); }, {"cannot send to itself"});
   test::expect_error([&] { group.all_reduce(Tensor()); }, {"undefined"});
   test::expect_error([&] { (void)group.split(0, 0); }, {"cannot be split"});
   test::expect_error([] { MetaCommunicator(2, 2); }, {"rank 2 is not one of 2"});

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <deque>
 #include <exception>
 #include <optional>
 #include <thread>
@@ -47,45 +48,56 @@ class ReachableMemory {
   Buffer copy_;
 };
 
-/// The memory of a call: the whole tensor's and, if separate, that of this rank's part.
+/// The memory of a collective on `whole`. This rank's part is `part`, or, in place, at
+/// `part_in_place`; collectives without parts use all of `whole`.
 class CallMemory {
  public:
-  CallMemory(const Tensor& whole, const Tensor& part, std::byte* part_in_place, SpareBuffers& spare)
-      : whole_(whole, spare), in_place_(part_in_place == part.raw()) {
-    if (!in_place_) part_.emplace(part, spare);
-    offset_ = part_in_place - static_cast<std::byte*>(whole.raw());
+  CallMemory(CollectiveCall& call, const Tensor& whole, const Tensor& part,
+             std::byte* part_in_place, SpareBuffers& spare)
+      : whole_(whole, spare), writes_whole_(call.collective != Collective::reduce_scatter) {
+    if (part_in_place != part.raw()) part_.emplace(part, spare);
+    const std::ptrdiff_t offset = part_in_place - static_cast<std::byte*>(whole.raw());
+    std::byte* const own = part_ ? part_->data() : whole_.data() + offset;
+    const Tensor whole_there(whole_.data(), whole.shape(), whole.dtype(), kCpu);
+    const Tensor part_there(own, part.shape(), part.dtype(), kCpu);
+    call.input = writes_whole_ ? part_there : whole_there;
+    call.output = writes_whole_ ? whole_there : part_there;
   }
 
-  std::byte* whole() const { return whole_.data(); }
-  std::byte* part() const { return in_place_ ? whole_.data() + offset_ : part_->data(); }
-
-  void bring_back(bool whole) const {
-    if (whole || in_place_) whole_.bring_back();
-    if (!whole && !in_place_) part_->bring_back();
+  void bring_back() const {
+    if (writes_whole_ || !part_) whole_.bring_back();
+    if (!writes_whole_ && part_) part_->bring_back();
   }
 
  private:
   ReachableMemory whole_;
   std::optional<ReachableMemory> part_;
-  bool in_place_;
-  std::ptrdiff_t offset_;
+  bool writes_whole_;
 };
 
+/// The memory of what an exchange sends to ranks of this host, which read it.
+class SentMemory {
+ public:
+  SentMemory(std::vector<Communicator::Message>& messages, const HostGroup& group,
+             SpareBuffers& spare) {
+    for (Communicator::Message& message : messages) {
+      if (!message.is_send() || !group.is_here(message.peer)) continue;
+      const Tensor& sent = message.tensor;
+      message.tensor = {sent_.emplace_back(sent, spare).data(), sent.shape(), sent.dtype(), kCpu};
+    }
+  }
+  void bring_back() const {}
+
+ private:
+  std::deque<ReachableMemory> sent_;
+};
+
+/// A call of `group`: the number of a collective, or an exchange.
+template <typename Memory, typename Call>
 class HostPending final : public PendingCollective {
  public:
-  /// A collective on `whole`. This rank's part is `part`, or, in place, at `part_in_place`;
-  /// collectives without parts use all of `whole`.
-  HostPending(HostGroup& group, CollectiveCall call, const Tensor& whole, const Tensor& part,
-              std::byte* part_in_place, SpareBuffers& spare)
-      : group_(group),
-        memory_(whole, part, part_in_place, spare),
-        writes_whole_(call.collective != Collective::reduce_scatter) {
-    const Tensor whole_there(memory_.whole(), whole.shape(), whole.dtype(), kCpu);
-    const Tensor part_there(memory_.part(), part.shape(), part.dtype(), kCpu);
-    call.input = writes_whole_ ? part_there : whole_there;
-    call.output = writes_whole_ ? whole_there : part_there;
-    number_ = group_.start(call);
-  }
+  HostPending(HostGroup& group, std::unique_ptr<Memory> memory, Call call)
+      : group_(group), memory_(std::move(memory)), call_(std::move(call)) {}
 
   // While an exception propagates, wait for a short time only: the other ranks may be waiting for
   // this one, and a longer wait would hold back the exception that ends them.
@@ -109,12 +121,12 @@ class HostPending final : public PendingCollective {
 
   void wait() override {
     if (over_) return;
-    group_.wait(number_);
+    group_.wait(call_);
     end();
   }
 
   bool progress() override {
-    if (!over_ && group_.done(number_)) end();
+    if (!over_ && group_.done(call_)) end();
     return over_;
   }
 
@@ -123,24 +135,23 @@ class HostPending final : public PendingCollective {
 
  private:
   void end() {
-    memory_.bring_back(writes_whole_);
+    memory_->bring_back();
     over_ = true;
   }
 
   HostGroup& group_;
-  CallMemory memory_;
-  bool writes_whole_;
-  uint64_t number_ = 0;
+  std::unique_ptr<Memory> memory_;
+  Call call_;
   bool over_ = false;
   int exceptions_ = std::uncaught_exceptions();
 };
 
 class HostCommunicator final : public Communicator {
  public:
-  HostCommunicator(std::unique_ptr<RankMessages> messages, std::unique_ptr<HostGroup> group,
+  HostCommunicator(std::unique_ptr<RankGroup> ranks, std::unique_ptr<HostGroup> group,
                    HostResources resources)
       : Communicator(group->rank(), group->size()),
-        messages_(std::move(messages)),
+        ranks_(std::move(ranks)),
         resources_(std::move(resources)),
         group_(std::move(group)) {}
 
@@ -151,10 +162,10 @@ class HostCommunicator final : public Communicator {
   // that all ranks have started before end first.
   std::unique_ptr<Communicator> split(int color, int key) override {
     do_barrier();
-    return messages_->split(color, key);
+    return ranks_->split(color, key);
   }
 
-  std::string name() const override { return messages_->name(); }
+  std::string name() const override { return ranks_->name(); }
 
  private:
   Pending on_whole(const CollectiveCall& call, const Tensor& tensor) {
@@ -165,12 +176,16 @@ class HostCommunicator final : public Communicator {
         call, whole, part,
         static_cast<std::byte*>(whole.raw()) + static_cast<size_t>(rank()) * part.bytes());
   }
-  Pending on_parts(const CollectiveCall& call, const Tensor& whole, const Tensor& part,
+  Pending on_parts(CollectiveCall call, const Tensor& whole, const Tensor& part,
                    std::byte* in_place) {
-    auto pending = std::make_unique<HostPending>(*group_, call, whole, part, in_place, spare_);
+    auto memory = std::make_unique<CallMemory>(call, whole, part, in_place, spare_);
+    return pending(std::move(memory), group_->start(call), call.wait);
+  }
+  template <typename Memory, typename Call>
+  Pending pending(std::unique_ptr<Memory> memory, Call call, Wait wait) {
     // A thread that waits at once does the work itself.
-    if (call.wait == Wait::later) resources_.thread->watch(*group_);
-    return pending;
+    if (wait == Wait::later) resources_.thread->watch(*group_);
+    return std::make_unique<HostPending<Memory, Call>>(*group_, std::move(memory), std::move(call));
   }
 
   Pending do_all_reduce(Tensor tensor, ReduceOp op, Wait wait) override {
@@ -183,16 +198,17 @@ class HostCommunicator final : public Communicator {
     return on_parts({.collective = Collective::reduce_scatter, .op = op, .wait = wait}, input,
                     output);
   }
+  Pending do_exchange(std::span<const Message> messages, Wait wait) override {
+    std::vector<Message> reachable(messages.begin(), messages.end());
+    auto memory = std::make_unique<SentMemory>(reachable, *group_, spare_);
+    return pending(std::move(memory), group_->start_exchange(reachable), wait);
+  }
   void do_broadcast(Tensor tensor, int root) override {
     on_whole({.collective = Collective::broadcast, .root = root}, tensor)->wait();
   }
-  void do_send(const Tensor& tensor, int destination) override {
-    messages_->send(tensor, destination);
-  }
-  void do_recv(Tensor tensor, int source) override { messages_->recv(tensor, source); }
   void do_barrier() override { group_->wait(group_->start({})); }
 
-  std::unique_ptr<RankMessages> messages_;
+  std::unique_ptr<RankGroup> ranks_;
   HostResources resources_;
   std::unique_ptr<HostGroup> group_;
   SpareBuffers spare_;
@@ -200,10 +216,10 @@ class HostCommunicator final : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_host_communicator(std::unique_ptr<RankMessages> messages,
+std::unique_ptr<Communicator> make_host_communicator(std::unique_ptr<RankGroup> ranks,
                                                      std::unique_ptr<HostGroup> group,
                                                      HostResources resources) {
-  return std::make_unique<HostCommunicator>(std::move(messages), std::move(group),
+  return std::make_unique<HostCommunicator>(std::move(ranks), std::move(group),
                                             std::move(resources));
 }
 

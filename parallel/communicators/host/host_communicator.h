@@ -9,13 +9,11 @@
 
 namespace tessera {
 
-/// Messages between the ranks of a group, and groups split from it: what a HostGroup does not do.
-class RankMessages {
+/// What a HostGroup does not do for a group of ranks: splitting it.
+class RankGroup {
  public:
-  virtual ~RankMessages() = default;
+  virtual ~RankGroup() = default;
   // Like the functions of Communicator with these names.
-  virtual void send(const Tensor& tensor, int destination) = 0;
-  virtual void recv(Tensor tensor, int source) = 0;
   virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
   virtual std::string name() const = 0;
 };
@@ -26,10 +24,10 @@ struct HostResources {
   std::shared_ptr<ProgressThread> thread;
 };
 
-/// A communicator whose collectives run in `group`, on one host or several. The progress thread
-/// advances pending collectives.
-[[nodiscard]] std::unique_ptr<Communicator> make_host_communicator(
-    std::unique_ptr<RankMessages> messages, std::unique_ptr<HostGroup> group,
-    HostResources resources);
+/// A communicator of `ranks` whose calls run in `group`, on one host or several. The progress
+/// thread advances pending ones.
+[[nodiscard]] std::unique_ptr<Communicator> make_host_communicator(std::unique_ptr<RankGroup> ranks,
+                                                                   std::unique_ptr<HostGroup> group,
+                                                                   HostResources resources);
 
 }  // namespace tessera

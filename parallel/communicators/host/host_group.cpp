@@ -21,7 +21,7 @@ constexpr std::chrono::microseconds kSpin{20};
 /// How often a sleeping thread checks whether the other ranks are alive.
 constexpr std::chrono::seconds kAliveInterval{1};
 /// Largest number of calls between hosts at a time, which bounds their memory.
-constexpr size_t kMostExchanges = 4;
+constexpr size_t kMostSpanning = 4;
 /// First and longest sleep of a waiting thread that also has other work to advance.
 constexpr std::chrono::microseconds kShortestSleep{50}, kLongestSleep{1000};
 
@@ -37,12 +37,17 @@ HostGroup::HostGroup(HostLayout layout, int rank, std::vector<HostMember> member
       rank_(rank),
       me_(static_cast<size_t>(layout_.index_on_host(rank))),
       members_(std::move(members)),
-      link_(std::move(link)) {
+      processes_([&] {
+        std::vector<pid_t> processes;
+        for (const HostMember& member : members_) processes.push_back(member.process);
+        return processes;
+      }()),
+      link_(std::move(link)),
+      exchanges_({layout_, rank_, members_, processes_, link_.get()}) {
   const size_t here = layout_.ranks_of(layout_.host_of(rank)).size();
   require(members_.size() == here && spans_hosts() == (link_ != nullptr),
           "host group: {} members of {} ranks of the host, and {} hosts", members_.size(), here,
           layout_.hosts());
-  for (const HostMember& member : members_) processes_.push_back(member.process);
 }
 
 uint64_t HostGroup::start(const CollectiveCall& call) {
@@ -71,9 +76,28 @@ void HostGroup::wait(uint64_t number) {
   wait_until([&] { return is_done(number); });
 }
 
+bool HostGroup::done(const std::shared_ptr<HostExchange>& exchange) {
+  throw_error();
+  throw_error_of(*exchange);
+  return exchange->left == 0;
+}
+
+void HostGroup::wait(const std::shared_ptr<HostExchange>& exchange) {
+  wait_until([&] { return exchange->failed || exchange->left == 0; });
+  throw_error_of(*exchange);
+}
+
+void HostGroup::throw_error_of(const HostExchange& exchange) {
+  if (!exchange.failed) return;
+  const std::lock_guard lock(mutex_);
+  if (exchange.left > 0) {  // the memory of these messages is about to be freed
+    fail_with(std::make_exception_ptr(PeerError(exchange.error)));
+  }
+  fail("{}", exchange.error);
+}
+
 Progressable::Progress HostGroup::make_progress() {
-  const uint64_t finished = mine().finished.load();
-  if (failed_ || finished == mine().started.load()) return Progress::finished;
+  if (failed_ || is_idle()) return Progress::finished;
   // A waiting thread does the work as it becomes ready.
   if (waiting_ > 0) return Progress::nothing;
   const std::unique_lock lock(mutex_, std::try_to_lock);
@@ -109,9 +133,10 @@ bool HostGroup::do_what_is_ready() {
 }
 
 bool HostGroup::do_next() {
+  if (exchanges_.advance()) return true;
   if (spans_hosts()) {
-    const bool began = begin_exchanges();
-    return advance_exchanges() || began;
+    const bool began = begin_spanning();
+    return advance_spanning() || began;
   }
   const uint64_t next = mine().finished.load();
   if (!all_have(&HostRankPart::started, next)) return false;
@@ -120,10 +145,10 @@ bool HostGroup::do_next() {
   return true;
 }
 
-bool HostGroup::begin_exchanges() {
+bool HostGroup::begin_spanning() {
   bool any = false;
-  while (exchanges_.size() < kMostExchanges) {
-    const uint64_t next = mine().finished.load() + exchanges_.size();
+  while (spanning_.size() < kMostSpanning) {
+    const uint64_t next = mine().finished.load() + spanning_.size();
     if (!all_have(&HostRankPart::started, next)) break;
     std::vector<CollectiveCall> calls = checked_calls(next);
     std::vector<const std::byte*> small;
@@ -132,32 +157,32 @@ bool HostGroup::begin_exchanges() {
         small.push_back(member.part->small[next % HostRankPart::kRing].data());
       }
     }
-    Exchange exchange;
-    exchange.begin = Clock::now();
+    Spanning started;
+    started.begin = Clock::now();
     const SpanningPart::Group group{layout_, rank_, *link_, spare_, processes_};
-    exchange.part = std::make_unique<SpanningPart>(group, next, std::move(calls), std::move(small));
-    exchanges_.push_back(std::move(exchange));
-    has_exchanges_ = true;
+    started.part = std::make_unique<SpanningPart>(group, next, std::move(calls), std::move(small));
+    spanning_.push_back(std::move(started));
+    has_spanning_ = true;
     any = true;
   }
   return any;
 }
 
-bool HostGroup::advance_exchanges() {
+bool HostGroup::advance_spanning() {
   bool any = false;
-  for (Exchange& exchange : exchanges_) {
-    if (exchange.finished) continue;
-    const Progress progress = exchange.part->advance();
-    exchange.finished = progress == Progress::finished;
+  for (Spanning& call : spanning_) {
+    if (call.finished) continue;
+    const Progress progress = call.part->advance();
+    call.finished = progress == Progress::finished;
     any |= progress != Progress::nothing;
   }
-  while (!exchanges_.empty() && exchanges_.front().finished) {
+  while (!spanning_.empty() && spanning_.front().finished) {
     const uint64_t number = mine().finished.load();
-    note_time(number, exchanges_.front().begin);
-    exchanges_.pop_front();
+    note_time(number, spanning_.front().begin);
+    spanning_.pop_front();
     finish(number);
   }
-  has_exchanges_ = !exchanges_.empty();
+  has_spanning_ = !spanning_.empty();
   return any;
 }
 
@@ -225,7 +250,7 @@ void HostGroup::wait_until(const std::function<bool()>& holds) {
   }
   --waiting_;
   // Calls that became ready at the last moment were left to this thread.
-  if (mine().finished.load() != mine().started.load()) event().notify();
+  if (!is_idle()) event().notify();
   throw_error();
 }
 
@@ -246,7 +271,7 @@ void HostGroup::wait_for_event(const std::function<bool()>& holds) {
       looked = now;
       sleep = kShortestSleep;
     } else if (now - looked > kSpin) {
-      event().wait_for(seen, while_waiting_ || has_exchanges_ ? sleep : kAliveInterval);
+      event().wait_for(seen, while_waiting_ || between_hosts() ? sleep : kAliveInterval);
       if (while_waiting_) while_waiting_();
       sleep = std::min<std::chrono::nanoseconds>(2 * sleep, kLongestSleep);
     }

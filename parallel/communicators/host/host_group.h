@@ -12,12 +12,14 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "core/trace/timeline.h"
 #include "parallel/communicators/collective_call.h"
 #include "parallel/communicators/host/host_event_count.h"
+#include "parallel/communicators/host/host_exchange.h"
 #include "parallel/communicators/host/host_layout.h"
 #include "parallel/communicators/host/host_link.h"
 #include "parallel/communicators/host/progress_thread.h"
@@ -45,10 +47,11 @@ struct HostMember {
   pid_t process;
   HostEventCount* event;
   HostRankPart* part;
-  int world_rank;  ///< for messages, which users compare with those of other groups
+  HostSlot* outbox;  ///< one slot for each rank of the host; null if there is one
+  int world_rank;    ///< for messages, which users compare with those of other groups
 };
 
-/// Collectives of ranks that may copy from and to each other's memory
+/// Collectives and exchanges of ranks that may copy from and to each other's memory
 /// (parallel/communicators/host/peer_memory.h) if they are on one host, and otherwise send
 /// messages.
 ///
@@ -59,8 +62,9 @@ struct HostMember {
 /// sends to the others (parallel/communicators/host/spanning_part.h). The order of sums is that of
 /// parallel/communicators/reduce.h in both cases, so they have the same bits on any hosts.
 ///
-/// A pending call is executed by whichever comes first, a ProgressThread or a waiting thread. Calls
-/// are executed in the order in which they were started.
+/// A pending call is executed by whichever comes first, a ProgressThread or a waiting thread.
+/// Collectives are executed in the order in which they were started, and exchanges beside them
+/// (parallel/communicators/host/host_exchange.h).
 class HostGroup final : public Progressable {
  public:
   /// `rank` is this rank in the group. `members` are the ranks of its host, ascending; their memory
@@ -88,17 +92,31 @@ class HostGroup final : public Progressable {
   /// Waits until done(), doing this rank's part of all calls that are ready.
   void wait(uint64_t number);
 
+  /// Starts an exchange. Tensors to send to ranks of this host must be reachable by them, and none
+  /// may be touched until the exchange is done.
+  std::shared_ptr<HostExchange> start_exchange(std::span<const Communicator::Message> messages) {
+    return exchanges_.post(messages);
+  }
+
+  /// Like the functions above. If messages do not match, this throws, and other calls of the group
+  /// fail only if the exchange has messages that are not over.
+  bool done(const std::shared_ptr<HostExchange>& exchange);
+  void wait(const std::shared_ptr<HostExchange>& exchange);
+
+  /// Whether a rank is on this host, and so needs memory that it can reach.
+  bool is_here(int rank) const { return layout_.host_of(rank) == layout_.host_of(rank_); }
+
   /// Stops taking part in calls, because the memory of a pending one is about to be freed. Later
   /// calls of this rank throw, and so do the other ranks' calls that need it.
   void abort();
 
   Progress make_progress() override;
   /// False while messages between hosts are under way.
-  bool notifies() const override { return !has_exchanges_; }
+  bool notifies() const override { return !between_hosts(); }
 
  private:
-  /// A call between hosts that this rank takes part in.
-  struct Exchange {
+  /// A collective between hosts that this rank takes part in.
+  struct Spanning {
     std::unique_ptr<SpanningPart> part;
     std::chrono::steady_clock::time_point begin;
     bool finished = false;
@@ -107,6 +125,8 @@ class HostGroup final : public Progressable {
   HostRankPart& mine() const { return *members_[me_].part; }
   HostEventCount& event() const { return *members_[me_].event; }
   bool spans_hosts() const { return layout_.hosts() > 1; }
+  bool between_hosts() const { return has_spanning_ || exchanges_.between_hosts(); }
+  bool is_idle() const { return mine().finished == mine().started && exchanges_.idle(); }
   int rank_of(size_t member) const { return layout_.ranks_of(layout_.host_of(rank_))[member]; }
   const CollectiveCall& call_of(size_t member, uint64_t number) const {
     return members_[member].part->calls[number % HostRankPart::kRing];
@@ -118,8 +138,8 @@ class HostGroup final : public Progressable {
   /// as do the functions that it calls.
   bool do_what_is_ready();
   bool do_next();
-  bool begin_exchanges();
-  bool advance_exchanges();
+  bool begin_spanning();
+  bool advance_spanning();
   void finish(uint64_t number);
   std::vector<CollectiveCall> checked_calls(uint64_t number) const;
   void do_part(uint64_t number);
@@ -133,6 +153,7 @@ class HostGroup final : public Progressable {
   void check_alive() const;
   void fail_with(std::exception_ptr error);
   void throw_error();
+  void throw_error_of(const HostExchange& exchange);
 
   HostLayout layout_;
   int rank_;
@@ -141,8 +162,9 @@ class HostGroup final : public Progressable {
   std::vector<pid_t> processes_;
   std::unique_ptr<HostLink> link_;
   SpareBuffers spare_;
-  std::deque<Exchange> exchanges_;          // from call `finished` on; uses all of the above
-  std::atomic<bool> has_exchanges_{false};  // read without the lock
+  HostExchanges exchanges_;                // uses all of the above, as does the next one
+  std::deque<Spanning> spanning_;          // from call `finished` on
+  std::atomic<bool> has_spanning_{false};  // read without the lock
   std::function<void()> while_waiting_;
   std::mutex mutex_;  // held while doing this rank's parts
   std::atomic<int> waiting_{0};

@@ -29,6 +29,8 @@ class HostLink {
 
   /// Every MPI library allows this many.
   static constexpr int kTags = 32767;
+  /// The first ones are for collectives, the others for messages of exchanges.
+  static constexpr int kCallTags = 16384;
 };
 
 }  // namespace tessera

@@ -53,8 +53,7 @@ SpanningPart::SpanningPart(const Group& group, uint64_t number, std::vector<Coll
     case Collective::barrier:
       start_small();
       break;
-    case Collective::send:
-    case Collective::recv:
+    case Collective::exchange:
     case Collective::split:
       break;
   }
@@ -126,7 +125,7 @@ int SpanningPart::tag(int step) const {
   const uint64_t op = static_cast<uint64_t>(mine().op);
   const uint64_t key =
       (((number_ % kNumbers * 2 + static_cast<uint64_t>(step)) * 8 + dtype) * 8 + kind) * 2 + op;
-  static_assert(kNumbers * 2 * 8 * 8 * 2 < HostLink::kTags);
+  static_assert(kNumbers * 2 * 8 * 8 * 2 <= HostLink::kCallTags);
   return static_cast<int>(key) + 1;
 }
 

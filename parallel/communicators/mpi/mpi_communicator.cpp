@@ -1,12 +1,10 @@
 #include "parallel/communicators/mpi/mpi_communicator.h"
 
 #include <algorithm>
-#include <chrono>
 #include <exception>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,25 +18,25 @@ namespace {
 
 using Lock = std::lock_guard<std::timed_mutex>;
 
-class MpiMessages final : public RankMessages {
+class MpiGroup final : public RankGroup {
  public:
   /// Takes ownership of `comm`.
-  MpiMessages(MPI_Comm comm, std::shared_ptr<MpiContext> context, MpiTransport transport,
-              std::string name)
+  MpiGroup(MPI_Comm comm, std::shared_ptr<MpiContext> context, MpiTransport transport,
+           std::string name)
       : comm_(comm),
         context_(std::move(context)),
         transport_(std::move(transport)),
         name_(std::move(name)) {}
 
-  ~MpiMessages() override {
+  ~MpiGroup() override {
     // Freeing is collective; while an exception propagates, the other ranks may not take part.
     if (mpi_is_finalized() || std::uncaught_exceptions() != exceptions_) return;
     const Lock lock(context_->calls);
     MPI_Comm_free(&comm_);
   }
 
-  MpiMessages(const MpiMessages&) = delete;
-  MpiMessages& operator=(const MpiMessages&) = delete;
+  MpiGroup(const MpiGroup&) = delete;
+  MpiGroup& operator=(const MpiGroup&) = delete;
 
   std::unique_ptr<Communicator> split(int color, int key) override {
     const Lock lock(context_->calls);
@@ -53,63 +51,9 @@ class MpiMessages final : public RankMessages {
     return make_communicator(group, context_, transport_);
   }
 
-  void send(const Tensor& tensor, int destination) override {
-    in_pieces(tensor, [&](void* data, int count) {
-      MPI_Status status;
-      wait_for("send", status, [&](MPI_Request* request) {
-        return MPI_Isend(data, count, MPI_BYTE, destination, kTag, comm_, request);
-      });
-    });
-  }
-
-  void recv(Tensor tensor, int source) override {
-    in_pieces(tensor, [&](void* data, int count) {
-      MPI_Status status;
-      wait_for("recv", status, [&](MPI_Request* request) {
-        return MPI_Irecv(data, count, MPI_BYTE, source, kTag, comm_, request);
-      });
-      int received = 0;
-      check_mpi(MPI_Get_count(&status, MPI_BYTE, &received), "recv");
-      require(received == count, "recv: rank {} sent fewer elements than rank {} receives ({})",
-              source, mpi_rank(comm_), describe(tensor));
-    });
-  }
-
   std::string name() const override { return name_; }
 
  private:
-  /// Calls body(data, bytes) for pieces of the tensor that fit into one MPI call.
-  template <typename Body>
-  void in_pieces(const Tensor& tensor, Body&& body) const {
-    for (size_t begin = 0; begin < tensor.bytes(); begin += transport_.max_bytes) {
-      body(static_cast<std::byte*>(tensor.raw()) + begin,
-           static_cast<int>(std::min(transport_.max_bytes, tensor.bytes() - begin)));
-    }
-  }
-
-  /// Starts a message and waits for it. The lock is free in between, because other ranks may need
-  /// this rank's part in a pending collective first.
-  template <typename Start>
-  void wait_for(const char* operation, MPI_Status& status, Start&& start) const {
-    constexpr std::chrono::microseconds kShortest{1}, kLongest{1000};
-    MPI_Request request = MPI_REQUEST_NULL;
-    {
-      const Lock lock(context_->calls);
-      check_mpi(start(&request), operation);
-    }
-    for (std::chrono::microseconds pause = kShortest;; pause = std::min(2 * pause, kLongest)) {
-      int done = 0;
-      {
-        const Lock lock(context_->calls);
-        check_mpi(MPI_Test(&request, &done, &status), operation);
-      }
-      if (done != 0) return;
-      std::this_thread::sleep_for(pause);
-    }
-  }
-
-  static constexpr int kTag = 0;
-
   MPI_Comm comm_;
   std::shared_ptr<MpiContext> context_;
   MpiTransport transport_;
@@ -134,8 +78,8 @@ std::unique_ptr<Communicator> make_communicator(MPI_Comm comm,
   MpiHost::Members made = context->host.members_of(comm, transport);
   std::unique_ptr<HostLink> link;
   if (made.layout.hosts() > 1) link = make_mpi_link(comm, context, transport.max_bytes);
-  auto messages =
-      std::make_unique<MpiMessages>(comm, context, transport, name_of(made.layout, made.why_not));
+  auto ranks =
+      std::make_unique<MpiGroup>(comm, context, transport, name_of(made.layout, made.why_not));
   auto group = std::make_unique<HostGroup>(made.layout, mpi_rank(comm), std::move(made.members),
                                            std::move(link));
   // An MPI call may return before all its data has left, and other ranks may wait for that data.
@@ -151,7 +95,7 @@ std::unique_ptr<Communicator> make_communicator(MPI_Comm comm,
     delete shared;
   });
   const std::shared_ptr<ProgressThread> thread(context, &context->thread);
-  return make_host_communicator(std::move(messages), std::move(group), {memory, thread});
+  return make_host_communicator(std::move(ranks), std::move(group), {memory, thread});
 }
 
 }  // namespace tessera

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <new>
 #include <system_error>
 
@@ -148,9 +149,11 @@ MpiHost::Members MpiHost::members_of(MPI_Comm comm, const MpiTransport& transpor
   MPI_Comm here = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split(comm, hosts[static_cast<size_t>(me)], me, &here), "MPI_Comm_split");
   check_mpi(MPI_Comm_set_errhandler(here, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  if (mpi_size(here) > 1) {
+  const auto num_here = static_cast<size_t>(mpi_size(here));
+  if (num_here > 1) {
     try {
-      memory->shared = std::make_unique<MpiSharedMemory>(here, sizeof(HostRankPart));
+      memory->shared = std::make_unique<MpiSharedMemory>(
+          here, sizeof(HostRankPart) + num_here * sizeof(HostSlot));
     } catch (const Error& error) {
       why_not = error.what();
     }
@@ -165,17 +168,19 @@ MpiHost::Members MpiHost::members_of(MPI_Comm comm, const MpiTransport& transpor
   const std::vector<int>& ranks = layout.ranks_of(layout.host_of(me));
   for (size_t i = 0; i < ranks.size(); ++i) {
     if (memory->own != nullptr) {
-      members.push_back({getpid(), event_, memory->own.get(), world_rank});
+      members.push_back({getpid(), event_, memory->own.get(), nullptr, world_rank});
       break;
     }
     const Place& place = places[static_cast<size_t>(ranks[i])];
+    auto* const part = static_cast<HostRankPart*>(memory->shared->part(static_cast<int>(i)));
     members.push_back({processes_[static_cast<size_t>(place.host_rank)],
-                       static_cast<HostEventCount*>(memory_->part(place.host_rank)),
-                       static_cast<HostRankPart*>(memory->shared->part(static_cast<int>(i))),
-                       place.world_rank});
+                       static_cast<HostEventCount*>(memory_->part(place.host_rank)), part,
+                       reinterpret_cast<HostSlot*>(part + 1), place.world_rank});
   }
   if (memory->shared != nullptr) {
-    new (members[static_cast<size_t>(layout.index_on_host(me))].part) HostRankPart;
+    const HostMember& mine = members[static_cast<size_t>(layout.index_on_host(me))];
+    new (mine.part) HostRankPart;
+    std::uninitialized_default_construct_n(mine.outbox, members.size());
   }
   check_mpi(MPI_Barrier(comm), "MPI_Barrier");  // no access before all parts are initialized
   if (layout.ranks() == 1) why_not = std::nullopt;

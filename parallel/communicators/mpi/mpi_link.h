@@ -11,7 +11,6 @@
 namespace tessera {
 
 /// Messages between the ranks of `comm`, which must outlive it, in pieces of at most `max_bytes`.
-/// Tag 0 of `comm` stays free.
 std::unique_ptr<HostLink> make_mpi_link(MPI_Comm comm, std::shared_ptr<MpiContext> context,
                                         size_t max_bytes);
 

@@ -233,27 +233,31 @@ class NcclCommunicator final : public Communicator {
     return pending(output);
   }
 
+  // A group starts all its operations together, in one kernel.
+  Pending do_exchange(std::span<const Message> messages, Wait wait) override {
+    const Tensor& first = messages[0].tensor;
+    if (Communicator* other = instead(first)) return other->exchange_async(messages, wait);
+    enqueue("exchange", first, [&](ncclComm_t comm, cudaStream_t stream) {
+      ncclResult_t result = ncclGroupStart();
+      for (const Message& message : messages) {
+        if (result != ncclSuccess) break;
+        const auto& [kind, tensor, peer] = message;
+        const ncclDataType_t type = datatype(tensor.dtype());
+        result = message.is_send()
+                     ? ncclSend(tensor.raw(), count_of(tensor), type, peer, comm, stream)
+                     : ncclRecv(tensor.raw(), count_of(tensor), type, peer, comm, stream);
+      }
+      const ncclResult_t ended = ncclGroupEnd();
+      return result == ncclSuccess ? ended : result;
+    });
+    return pending(first);
+  }
+
   void do_broadcast(Tensor tensor, int root) override {
     if (Communicator* other = instead(tensor)) return other->broadcast(tensor, root);
     run("broadcast", tensor, [&](ncclComm_t comm, cudaStream_t stream) {
       return ncclBroadcast(tensor.raw(), tensor.raw(), count_of(tensor), datatype(tensor.dtype()),
                            root, comm, stream);
-    });
-  }
-
-  void do_send(const Tensor& tensor, int destination) override {
-    if (Communicator* other = instead(tensor)) return other->send(tensor, destination);
-    run("send", tensor, [&](ncclComm_t comm, cudaStream_t stream) {
-      return ncclSend(tensor.raw(), count_of(tensor), datatype(tensor.dtype()), destination, comm,
-                      stream);
-    });
-  }
-
-  void do_recv(Tensor tensor, int source) override {
-    if (Communicator* other = instead(tensor)) return other->recv(tensor, source);
-    run("recv", tensor, [&](ncclComm_t comm, cudaStream_t stream) {
-      return ncclRecv(tensor.raw(), count_of(tensor), datatype(tensor.dtype()), source, comm,
-                      stream);
     });
   }
 

@@ -27,8 +27,8 @@ inline constexpr bool kHasNccl = false;
 /// The host never waits for the transfer of a GPU tensor. Collectives run on a stream of the
 /// communicator: after the work enqueued on this thread's stream before the call, and before the
 /// work enqueued after the call or, for a pending collective, after its wait(). At the first
-/// message between two ranks the host waits for the peer. All calls must come from the thread that
-/// created the communicator.
+/// exchange between two ranks, the host of each waits for the other. All calls must come from the
+/// thread that created the communicator.
 ///
 /// Sums run in the tensor's dtype. NCCL rounds each partial sum of bf16 to bf16, and the order of
 /// partial sums depends on the connections and their number. Results may therefore differ in
@@ -36,8 +36,7 @@ inline constexpr bool kHasNccl = false;
 /// permitted (set_nccl_environment). Maxima propagate
 /// NaN: maxima of fp32 and fp64 all-reduces are computed on integers of the same order; those of
 /// bf16 and of reduce_scatter go through pinned host memory, for which the host waits. Message
-/// sizes are not compared: a recv with a size other than its send's is a caller's error that is not
-/// detected.
+/// sizes are not compared: messages that do not match are a caller's error that is not detected.
 ///
 /// While the host waits for its GPU (cuda::synchronize, DeviceMark::wait), it polls NCCL for
 /// errors. A failed connection throws with NCCL's own text; it is a PeerError if it reports only a

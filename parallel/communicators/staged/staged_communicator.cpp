@@ -145,6 +145,33 @@ class StagedCommunicator final : public Communicator {
     return std::make_unique<CompletedCollective>();
   }
 
+  // All pieces of all messages are staged and start, because none may wait for another one.
+  Pending do_exchange(std::span<const Message> messages, Wait wait) override {
+    if (messages[0].tensor.device().is_cpu()) return host_->exchange_async(messages, wait);
+    auto pending = std::make_unique<StagedPending>(staging_);
+    for (const auto kind : {Message::Kind::recv, Message::Kind::send}) {
+      for (const Message& message : messages) {
+        if (message.kind == kind) start_message(message, *pending);
+      }
+    }
+    return pending;
+  }
+
+  void start_message(const Message& message, StagedPending& pending) {
+    const Tensor& tensor = message.tensor;
+    in_pieces(tensor.numel(), tensor.dtype(), 1, [&](int64_t begin, int64_t count) {
+      const Tensor piece = part_of(tensor, begin, count);
+      Staged staged = stage(count, tensor.dtype());
+      if (message.is_send()) copy(piece, staged.tensor);
+      const Message one{message.kind, staged.tensor, message.peer};
+      Pending running = host_->exchange_async({&one, 1});
+      std::vector<StagedCopy> copies;
+      if (!message.is_send()) copies.push_back({staged.tensor, piece});
+      pending.add(std::make_shared<StagedPiece>(std::move(staged.block), std::move(running),
+                                                std::move(copies)));
+    });
+  }
+
   void do_broadcast(Tensor tensor, int root) override {
     if (tensor.device().is_cpu()) return host_->broadcast(tensor, root);
     if (size() == 1) return;
@@ -154,24 +181,6 @@ class StagedCommunicator final : public Communicator {
       if (rank() == root) copy(piece, staged.tensor);
       host_->broadcast(staged.tensor, root);
       if (rank() != root) copy_back(staged, staged.tensor, piece);
-    });
-  }
-
-  void do_send(const Tensor& tensor, int destination) override {
-    if (tensor.device().is_cpu()) return host_->send(tensor, destination);
-    in_pieces(tensor.numel(), tensor.dtype(), 1, [&](int64_t begin, int64_t count) {
-      const Staged staged = stage(count, tensor.dtype());
-      copy(part_of(tensor, begin, count), staged.tensor);
-      host_->send(staged.tensor, destination);
-    });
-  }
-
-  void do_recv(Tensor tensor, int source) override {
-    if (tensor.device().is_cpu()) return host_->recv(tensor, source);
-    in_pieces(tensor.numel(), tensor.dtype(), 1, [&](int64_t begin, int64_t count) {
-      const Staged staged = stage(count, tensor.dtype());
-      host_->recv(staged.tensor, source);
-      copy_back(staged, staged.tensor, part_of(tensor, begin, count));
     });
   }
 

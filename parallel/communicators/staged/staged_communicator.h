@@ -17,7 +17,8 @@ inline constexpr size_t kStagedPieceBytes = size_t{64} << 20;
 /// GPU tensors must be on the calling thread's device, which must have been chosen. The host waits
 /// for work enqueued before a collective; work enqueued after it sees the result. A pending
 /// collective runs on the host while the GPU works, and wait() copies its result back. At most
-/// eight pieces are staged at a time; a further one first finishes the oldest.
+/// eight pieces of collectives are staged at a time; a further one first finishes the oldest. An
+/// exchange is staged as a whole, and the dtypes and sizes of its messages are compared by piece.
 ///
 /// Its name is that of `host` plus "staged": "mpi, staged". All ranks pass the same `piece_bytes`.
 [[nodiscard]] std::unique_ptr<Communicator> make_staged_communicator(

@@ -54,6 +54,23 @@ class ThreadPending final : public PendingCollective {
   int exceptions_ = std::uncaught_exceptions();
 };
 
+class PendingMessages final : public PendingCollective {
+ public:
+  void add(std::unique_ptr<PendingCollective> message) { messages_.push_back(std::move(message)); }
+
+  void wait() override {
+    for (const auto& message : messages_) message->wait();
+  }
+  bool progress() override {
+    bool all = true;
+    for (const auto& message : messages_) all = message->progress() && all;
+    return all;
+  }
+
+ private:
+  std::vector<std::unique_ptr<PendingCollective>> messages_;
+};
+
 class ThreadCommunicator final : public Communicator {
  public:
   ThreadCommunicator(std::shared_ptr<ThreadGroup> group, int rank)
@@ -99,15 +116,27 @@ class ThreadCommunicator final : public Communicator {
                   .wait = wait});
   }
 
+  Pending do_exchange(std::span<const Message> messages, Wait /*wait*/) override {
+    auto pending = std::make_unique<PendingMessages>();
+    for (const auto& [kind, tensor, peer] : messages) {
+      const bool sends = kind == Message::Kind::send;
+      const int sender = sends ? rank() : peer, receiver = sends ? peer : rank();
+      const auto pair = group_->pair(sender, receiver);
+      const int in_pair = sends ? 0 : 1;
+      const auto posted = pair->post(in_pair, {.collective = Collective::exchange,
+                                               .input = tensor,
+                                               .output = tensor,
+                                               .wait = Wait::later,
+                                               .root = sender,
+                                               .key = receiver});
+      pending->add(std::make_unique<ThreadPending>(pair, posted, in_pair));
+    }
+    return pending;
+  }
+
   void do_broadcast(Tensor tensor, int root) override {
     run({.collective = Collective::broadcast, .input = tensor, .output = tensor, .root = root});
   }
-
-  void do_send(const Tensor& tensor, int destination) override {
-    group_->send(tensor, rank(), destination);
-  }
-
-  void do_recv(Tensor tensor, int source) override { group_->recv(tensor, rank(), source); }
 
   void do_barrier() override { run({.collective = Collective::barrier}); }
 

@@ -12,8 +12,8 @@ namespace tessera {
 ///
 /// Sums run in the order of reduce.h and have the same bits in every run; bf16 accumulates in fp32
 /// and rounds once. Ranks that call different collectives, or different shapes, get an error that
-/// says what each rank called. A rank that waits for a rank that has returned gets an error too. A
-/// send waits for its recv. Pending collectives may be waited for in any order.
+/// says what each rank called. A rank that waits for a rank that has returned gets an error too.
+/// Pending collectives may be waited for in any order.
 ///
 /// When a rank throws, the other ranks' pending and next calls throw, and the first rank's
 /// exception is rethrown here. OpenMP uses one thread per rank unless the body requests more.

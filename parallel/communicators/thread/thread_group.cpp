@@ -1,9 +1,9 @@
 #include "parallel/communicators/thread/thread_group.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "core/error.h"
@@ -28,15 +28,10 @@ size_t first_posted(const ThreadCollective& collective) {
 }  // namespace
 
 ThreadGroup::ThreadGroup(std::shared_ptr<ThreadWorld> world, std::vector<int> world_ranks)
-    : world_(std::move(world)),
-      world_ranks_(std::move(world_ranks)),
-      next_(world_ranks_.size()),
-      channels_(world_ranks_.size() * world_ranks_.size()) {
+    : world_(std::move(world)), world_ranks_(std::move(world_ranks)), next_(world_ranks_.size()) {
   const Lock lock(world_->mutex);
   changed_ = world_->add_condition(lock);
 }
-
-// --- collectives
 
 std::shared_ptr<ThreadCollective> ThreadGroup::post(int rank, const CollectiveCall& call) {
   const Lock lock(world_->mutex);
@@ -51,11 +46,17 @@ std::shared_ptr<ThreadCollective> ThreadGroup::post(int rank, const CollectiveCa
     collective->pieces = is_small(call, size()) ? 1 : size();
   } else if (!collective->error) {
     const size_t other = first_posted(*collective);
-    if (!agree(call, collective->calls[other])) {
+    const CollectiveCall& theirs = collective->calls[other];
+    if (call.collective == Collective::exchange) {
+      const auto& [sent, expected] = rank == 0 ? std::tie(call, theirs) : std::tie(theirs, call);
+      if (!match(sent.input, expected.input)) {
+        collective->error.message = mismatch(call.root, sent.input, call.key, expected.input);
+      }
+    } else if (!agree(call, theirs)) {
       collective->error.message = fmt::format(
           "the ranks of a group disagree on its collective number {}: rank {} called {}, but rank "
           "{} called {}",
-          number, other, describe(collective->calls[other]), rank, describe(call));
+          number, other, describe(theirs), rank, describe(call));
     }
   }
   collective->calls[me] = call;
@@ -91,9 +92,9 @@ void ThreadGroup::abandon(ThreadCollective& collective, int rank) {
   Lock lock(world_->mutex);
   if (collective.posted < size() && !collective.error) {
     const auto& call = collective.calls[static_cast<size_t>(rank)];
-    collective.error = {
-        fmt::format("{}: rank {} of {} left it because of an error", describe(call), rank, size()),
-        /*of_peer=*/true};
+    collective.error = {fmt::format("{}: world rank {} left it because of an error", describe(call),
+                                    world_ranks_[static_cast<size_t>(rank)]),
+                        /*of_peer=*/true};
     changed_->notify_all();
   }
   if (collective.error) return;
@@ -165,61 +166,22 @@ void ThreadGroup::split(ThreadCollective& collective) const {
   }
 }
 
-// --- messages between two ranks
-
-void ThreadGroup::send(const Tensor& tensor, int rank, int destination) {
-  Lock lock(world_->mutex);
-  const auto message = std::make_shared<Message>(Message{tensor, false, false, {}});
-  channel(rank, destination).push_back(message);
-  changed_->notify_all();
-  while (!message->done) {
-    if (!message->taken) {
-      try {
-        check_peer(destination, fmt::format("send to rank {}", destination), lock);
-      } catch (const Error&) {
-        std::erase(channel(rank, destination), message);
-        throw;
-      }
-    }
-    changed_->wait(lock);
+std::shared_ptr<ThreadGroup> ThreadGroup::pair(int sender, int receiver) {
+  const std::lock_guard lock(pairs_mutex_);
+  std::shared_ptr<ThreadGroup>& pair = pairs_[{sender, receiver}];
+  if (pair == nullptr) {
+    pair = std::make_shared<ThreadGroup>(
+        world_, std::vector<int>{world_ranks_[static_cast<size_t>(sender)],
+                                 world_ranks_[static_cast<size_t>(receiver)]});
   }
-  if (!message->error.empty()) throw Error(message->error);
-}
-
-void ThreadGroup::recv(Tensor tensor, int rank, int source) {
-  Lock lock(world_->mutex);
-  Channel& incoming = channel(source, rank);
-  while (incoming.empty()) {
-    check_peer(source, fmt::format("recv from rank {}", source), lock);
-    changed_->wait(lock);
-  }
-  const auto message = incoming.front();
-  incoming.pop_front();
-  const Tensor& sent = message->tensor;
-  if (sent.dtype() != tensor.dtype() || sent.shape() != tensor.shape()) {
-    message->error = fmt::format("rank {} sent {}, but rank {} receives {}", source, describe(sent),
-                                 rank, describe(tensor));
-  } else {
-    message->taken = true;
-    lock.unlock();
-    std::memcpy(tensor.raw(), sent.raw(), sent.bytes());
-    lock.lock();
-  }
-  message->done = true;
-  changed_->notify_all();
-  if (!message->error.empty()) throw Error(message->error);
-}
-
-ThreadGroup::Channel& ThreadGroup::channel(int source, int destination) {
-  return channels_[static_cast<size_t>(source * size() + destination)];
+  return pair;
 }
 
 void ThreadGroup::check_peer(int peer, const std::string& operation, const Lock& lock) const {
   world_->check(operation, lock);
   const int world_rank = world_ranks_[static_cast<size_t>(peer)];
   require(!world_->returned(world_rank, lock),
-          "{}: rank {} has returned and will not participate (rank {} of all)", operation, peer,
-          world_rank);
+          "{}: world rank {} has returned and will not participate", operation, world_rank);
 }
 
 }  // namespace tessera

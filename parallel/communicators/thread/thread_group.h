@@ -3,9 +3,11 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "parallel/communicators/collective_call.h"
@@ -62,26 +64,17 @@ class ThreadGroup {
   /// collective.
   void abandon(ThreadCollective& collective, int rank);
 
-  void send(const Tensor& tensor, int rank, int destination);
-  void recv(Tensor tensor, int rank, int source);
+  /// The group of a sender (rank 0) and a receiver (rank 1). A message is a collective of the two.
+  std::shared_ptr<ThreadGroup> pair(int sender, int receiver);
 
  private:
   using Lock = std::unique_lock<std::mutex>;
-
-  struct Message {
-    Tensor tensor;
-    bool taken = false;
-    bool done = false;
-    std::string error;
-  };
-  using Channel = std::deque<std::shared_ptr<Message>>;
 
   // The following are called with the world's lock held.
   bool advance(ThreadCollective& collective, int max_pieces, Lock& lock);
   void run_piece(ThreadCollective& collective, Lock& lock);
   void check_can_complete(ThreadCollective& collective, const Lock& lock);
   void check_peer(int peer, const std::string& operation, const Lock& lock) const;
-  Channel& channel(int source, int destination);
 
   void split(ThreadCollective& collective) const;
 
@@ -92,7 +85,8 @@ class ThreadGroup {
   std::deque<std::shared_ptr<ThreadCollective>>
       open_;                ///< collectives that not all ranks have posted
   int64_t first_open_ = 0;  ///< the number of open_.front()
-  std::vector<Channel> channels_;
+  std::mutex pairs_mutex_;  // protects pairs_
+  std::map<std::pair<int, int>, std::shared_ptr<ThreadGroup>> pairs_;
 };
 
 }  // namespace tessera

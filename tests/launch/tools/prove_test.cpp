@@ -92,8 +92,9 @@ class FaultyCommunicator final : public Communicator {
     return done();
   }
   void do_broadcast(Tensor tensor, int root) override { inner_.broadcast(tensor, root); }
-  void do_send(const Tensor& tensor, int destination) override { inner_.send(tensor, destination); }
-  void do_recv(Tensor tensor, int source) override { inner_.recv(tensor, source); }
+  Pending do_exchange(std::span<const Message> messages, Wait wait) override {
+    return inner_.exchange_async(messages, wait);
+  }
   void do_barrier() override { inner_.barrier(); }
 
   static bool is_floating(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16; }

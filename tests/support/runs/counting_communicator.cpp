@@ -32,14 +32,10 @@ void CountingCommunicator::do_broadcast(Tensor tensor, int root) {
   inner_.broadcast(tensor, root);
 }
 
-void CountingCommunicator::do_send(const Tensor& tensor, int destination) {
-  tally.add(Collective::send, tensor.bytes());
-  inner_.send(tensor, destination);
-}
-
-void CountingCommunicator::do_recv(Tensor tensor, int source) {
-  tally.add(Collective::recv, tensor.bytes());
-  inner_.recv(tensor, source);
+std::unique_ptr<PendingCollective> CountingCommunicator::do_exchange(
+    std::span<const Message> messages, Wait wait) {
+  tally.add(Collective::exchange, static_cast<size_t>(bytes_of(messages)));
+  return inner_.exchange_async(messages, wait);
 }
 
 void CountingCommunicator::do_barrier() {

@@ -26,8 +26,7 @@ class CountingCommunicator final : public Communicator {
   Pending do_all_gather(const Tensor& input, Tensor output, Wait wait) override;
   Pending do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op, Wait wait) override;
   void do_broadcast(Tensor tensor, int root) override;
-  void do_send(const Tensor& tensor, int destination) override;
-  void do_recv(Tensor tensor, int source) override;
+  Pending do_exchange(std::span<const Message> messages, Wait wait) override;
   void do_barrier() override;
 
   Communicator& inner_;
