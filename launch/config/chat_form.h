@@ -78,6 +78,7 @@ struct ChatForm {
   /// Special tokens by the names that the template knows them by, as in "bos_token", if they are
   /// not the tokenizer's.
   std::map<std::string, std::string> jinja_tokens = {};
+  std::string date = {};  ///< that the template writes, in ISO 8601; empty if it writes none
   /// Why an imported template is not of this form. Then it is only exported.
   std::string problem = {};
 

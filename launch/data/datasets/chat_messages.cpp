@@ -38,7 +38,7 @@ Message message_of(const Json& json, const std::string& where) {
             text_of(json, "value", where)};
   }
   for (const auto& [key, value] : json.items()) {
-    require(key == "role" || key == "content",
+    require(key == "role" || key == "content" || value.empty(),
             "{}: has a field {}, but only role and content are allowed", where, quote(key));
   }
   return {role_named(text_of(json, "role", where), where), text_of(json, "content", where)};

@@ -191,50 +191,56 @@ ChatTemplate::ChatTemplate(std::shared_ptr<const ChatForm> form, const Tokenizer
   set(*form_);
 }
 
+ChatTemplate::Pieces ChatTemplate::split(std::string_view text) const {
+  Pieces pieces;
+  while (!text.empty()) {
+    const std::pair<const std::string, int32_t>* longest = nullptr;
+    const std::string first(1, text.front());
+    for (auto name = names_.lower_bound(first);
+         name != names_.end() && name->first.starts_with(first); ++name) {
+      const bool found = text.starts_with(name->first);
+      if (found && (longest == nullptr || name->first.size() > longest->first.size())) {
+        longest = &*name;
+      }
+    }
+    if (longest != nullptr) {
+      pieces.push_back({"", longest->second});
+    } else {
+      if (pieces.empty() || pieces.back().token) pieces.push_back({});
+      pieces.back().text += text.front();
+    }
+    text.remove_prefix(longest == nullptr ? 1 : longest->first.size());
+  }
+  return pieces;
+}
+
 void ChatTemplate::set(const ChatForm& form) {
-  const TokenNames names = chat_token_names(*tokenizer_);
-  const auto missing = missing_token(form, names);
+  names_ = chat_token_names(*tokenizer_);
+  const auto missing = missing_token(form, names_);
   require(!missing, "the chat template {} needs the token {}, which tokenizer {} lacks", form.name,
           missing.value_or(""), tokenizer_->kind());
-  const auto add_text = [](Pieces& pieces, char byte) {
-    if (pieces.empty() || pieces.back().token) pieces.push_back({});
-    pieces.back().text += byte;
-  };
-  const auto split = [&](const std::string& text) {
-    Pieces pieces;
-    for (size_t at = 0; at < text.size();) {
-      const std::pair<const std::string, int32_t>* longest = nullptr;
-      for (const auto& name : names) {
-        const bool found = text.compare(at, name.first.size(), name.first) == 0;
-        if (found && (longest == nullptr || name.first.size() > longest->first.size())) {
-          longest = &name;
-        }
-      }
-      if (longest == nullptr) {
-        add_text(pieces, text[at++]);
-        continue;
-      }
-      pieces.push_back({"", longest->second});
-      between_[longest->second] = longest->first;
-      at += longest->first.size();
+  const auto split_between = [&](const std::string& text) {
+    Pieces pieces = split(text);
+    for (const Piece& piece : pieces) {
+      if (piece.token) between_[*piece.token] = tokenizer_->token_text(*piece.token);
     }
     return pieces;
   };
   const auto set_turns = [&](const ChatForm::Turns& from, Turns& to) {
     for (size_t role = 0; role < kRoleNames.size(); ++role) {
-      if (from[role]) to[role] = {split(from[role]->before), from[role]->trim};
+      if (from[role]) to[role] = {split_between(from[role]->before), from[role]->trim};
     }
   };
   set_turns(form.at_start, at_start_);
   for (size_t role = 0; role < kRoleNames.size(); ++role) set_turns(form.after[role], after_[role]);
-  earlier_ = {form.earlier, split(form.earlier.given), split(form.earlier.begin)};
-  last_ = {form.last, split(form.last.given), split(form.last.begin)};
-  prompt_end_ = split(form.prompt_end);
+  earlier_ = {form.earlier, split_between(form.earlier.given), split_between(form.earlier.begin)};
+  last_ = {form.last, split_between(form.last.given), split_between(form.last.begin)};
+  prompt_end_ = split_between(form.prompt_end);
   if (form.reply_end.empty()) {
     reply_end_ = end_of_document(*tokenizer_);
     between_[reply_end_] = tokenizer_->token_text(reply_end_);
   } else {
-    const Pieces end = split(form.reply_end);
+    const Pieces end = split_between(form.reply_end);
     require(end.back().token.has_value() && (end.size() == 1 || (end.size() == 2 && !end[0].token)),
             "the chat template {} ends a reply with {}, but it must be one special token of "
             "tokenizer {}, perhaps after a text",
@@ -341,6 +347,43 @@ void ChatTemplate::encode(std::span<const Message> messages, std::string_view wh
           "{}: the last message must be of the assistant", where);
   Writer writer(*this, where, out);
   write(messages, given, /*ends=*/true, writer);
+}
+
+void ChatTemplate::encode_parts(std::span<const std::string> parts, std::string_view where,
+                                ChatTokens& out, size_t given) const {
+  {
+    Writer whole(*this, where, out);
+    std::string text;
+    for (const std::string& part : parts) text += part;
+    whole.add(split(text), "the conversation");
+    whole.finish();
+    require(out.tokens == tokenizer_->encode_with_special(text),
+            "{}: its tokens in the chat template depend on the text around them", where);
+  }
+  Writer writer(*this, where, out);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const std::string name = fmt::format("reply {}", i / 2 + 1);
+    Pieces pieces = split(parts[i]);
+    if (i % 2 == 0) {
+      writer.add(pieces, name);
+      continue;
+    }
+    require(!pieces.empty() && pieces.back().token, "{}: {} does not end with a special token",
+            where, name);
+    const int32_t end = *pieces.back().token;
+    pieces.pop_back();
+    writer.begin_reply(i / 2 >= given, pieces.empty() ? end : pieces.front().token);
+    writer.add(pieces, name);
+    writer.end_reply(name, end);
+  }
+}
+
+std::vector<std::string> ChatTemplate::names_read_as_text() const {
+  std::vector<std::string> found;
+  for (const auto& [name, token] : names_) {
+    if (tokenizer_->encode(name) != std::vector<int32_t>{token}) found.push_back(name);
+  }
+  return found;
 }
 
 std::vector<int32_t> ChatTemplate::prompt(std::span<const Message> messages,

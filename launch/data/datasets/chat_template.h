@@ -70,6 +70,15 @@ class ChatTemplate {
   void encode(std::span<const Message> messages, std::string_view where, ChatTokens& out,
               size_t given = 0) const;
 
+  /// The same of a conversation that the form's template wrote, in parts: what precedes a reply,
+  /// and the reply with its end, in turn. Its first `given` replies are not learned. Throws if the
+  /// tokens of the whole text would be others, or if a reply does not end with a special token.
+  void encode_parts(std::span<const std::string> parts, std::string_view where, ChatTokens& out,
+                    size_t given) const;
+
+  /// The names of special tokens that are ordinary text in a message.
+  std::vector<std::string> names_read_as_text() const;
+
   /// Returns the tokens of messages and of what precedes the reply to them. If the last one is of
   /// the assistant, it is the beginning of the reply. Throws as encode() does.
   std::vector<int32_t> prompt(std::span<const Message> messages, std::string_view where) const;
@@ -107,6 +116,8 @@ class ChatTemplate {
   explicit ChatTemplate(const Tokenizer& tokenizer) : tokenizer_(&tokenizer) {}
 
   void set(const ChatForm& form);
+  /// Splits a text at the names of special tokens.
+  Pieces split(std::string_view text) const;
   /// Returns what a message begins with.
   const Turn& turn(std::optional<Role> previous, Role role, const std::string& name,
                    std::string_view where) const;
@@ -124,6 +135,7 @@ class ChatTemplate {
   std::string name_of(size_t message, Role role) const;
 
   const Tokenizer* tokenizer_;
+  std::map<std::string, int32_t> names_;  // chat_token_names()
   std::shared_ptr<const ChatForm> form_;
   Turns at_start_;
   std::array<Turns, kRoleNames.size()> after_;  // by the role of the previous message

@@ -64,12 +64,13 @@ RowReader::RowReader(const std::string& path, RowFormat format, const RowOptions
       rest_(after_mark(file_.text())),
       is_json_(has_json_rows(path)) {
   require(has_columns(path), "{}: the name must end in .jsonl, .json, .csv or .tsv", path);
+  for (const auto* names : {&format_.required, &format_.optional, &format_.in_some}) {
+    known_.insert(known_.end(), names->begin(), names->end());
+  }
   for (const auto& [name, in_file] : options.columns) {
-    const bool known = std::ranges::find(format_.required, name) != format_.required.end() ||
-                       std::ranges::find(format_.optional, name) != format_.optional.end();
-    require(known, "{}: data.columns names the column {}, but the columns are {}{}{}", path, name,
-            fmt::join(format_.required, ", "), format_.optional.empty() ? "" : ", ",
-            fmt::join(format_.optional, ", "));
+    require(std::ranges::find(known_, name) != known_.end(),
+            "{}: data.columns names the column {}, but the columns are {}", path, name,
+            fmt::join(known_, ", "));
   }
   if (!is_json_) return;
   const size_t first = rest_.find_first_not_of(kJsonSpace);
@@ -181,10 +182,7 @@ void RowReader::check_columns() {
   }
   for (const std::string_view name : names()) {
     const auto is_it = [&](std::string_view known) { return name_in_file(known) == name; };
-    if (std::ranges::none_of(format_.required, is_it) &&
-        std::ranges::none_of(format_.optional, is_it) && not_read_.size() < 20) {
-      not_read_.emplace(name);
-    }
+    if (std::ranges::none_of(known_, is_it) && not_read_.size() < 20) not_read_.emplace(name);
   }
 }
 
@@ -267,6 +265,7 @@ bool RowReader::read_object() {
   if (!lines_.next()) return false;
   number_ = lines_.number();
   where_ = lines_.where();
+  json_text_ = lines_.line();
   const std::vector<std::string_view>& known = format_.required;
   object_ =
       parse_json_line(lines_, known.empty() ? "fields" : fmt::format("{}", fmt::join(known, ", ")));
@@ -302,7 +301,8 @@ bool RowReader::read_list_item() {
   number_ = line_;
   const size_t end = end_of_object(rest_);
   require(end <= kMaxLineBytes, "{}: an object has at most {} bytes", where_, kMaxLineBytes);
-  object_ = parse_json(rest_.substr(0, end), where_);
+  json_text_ = rest_.substr(0, end);
+  object_ = parse_json(json_text_, where_);
   skip(end);
   return true;
 }

@@ -22,6 +22,7 @@ struct RowFormat {
   std::vector<std::string_view> optional = {};  ///< each in all rows or in none
   /// Column -> advice for the message, if that column is there and a required one is missing.
   std::vector<std::pair<std::string_view, std::string_view>> advice = {};
+  std::vector<std::string_view> in_some = {};  ///< columns, each in any rows
 };
 
 /// How the files of a run are read.
@@ -64,6 +65,8 @@ class RowReader {
   const Json* json(std::string_view name) const;
   /// The row in JSON, with the names of the file; null in .csv and .tsv.
   const Json& object() const { return object_; }
+  /// The row's text in JSON, within the file.
+  std::string_view json_text() const { return json_text_; }
   /// All names in the file that the row, or the first line of .csv and .tsv, has.
   std::vector<std::string_view> names() const;
 
@@ -84,6 +87,7 @@ class RowReader {
 
   std::string path_;
   RowFormat format_;
+  std::vector<std::string_view> known_;  ///< all columns of the format
   RowOptions options_;
   MappedFile file_;
   LineReader lines_;
@@ -93,6 +97,7 @@ class RowReader {
   int64_t number_ = 0, rows_ = 0;
   std::string where_;
   Json object_;
+  std::string_view json_text_;
   Cells header_, cells_;
   std::set<std::string_view> present_;           ///< optional columns of the first row
   std::set<std::string, std::less<>> not_read_;  ///< names in the file

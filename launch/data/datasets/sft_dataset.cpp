@@ -9,9 +9,16 @@
 #include "core/error.h"
 #include "core/ops/cross_entropy.h"
 #include "launch/data/datasets/sft_lines.h"
+#include "launch/data/jinja/render_conversations.h"
 #include "launch/data/sampling/sample_order.h"
 
 namespace tessera {
+namespace {
+
+// For one start of python3: 2 MB of rows, or fewer of long ones, which are written for each reply.
+constexpr size_t kShortRow = 2000, kMostWork = kShortRow * 2'000'000;
+
+}  // namespace
 
 SftExamples::SftExamples(const std::string& path, const ChatTemplate& chat,
                          const SftOptions& options, const RowOptions& rows)
@@ -19,16 +26,38 @@ SftExamples::SftExamples(const std::string& path, const ChatTemplate& chat,
   require(options.seq_length >= 1, "seq_length is {}, but must be at least 1", options.seq_length);
   ChatTokens example;
   int64_t line = 0;
+  ToolRows waiting;
+  std::vector<int64_t> waiting_lines;
+  size_t work = 0;
+  const auto encode_waiting = [&] {
+    if (waiting.texts.empty()) return;
+    const auto all =
+        render_conversations(*chat.form(), waiting, rows.columns, chat.names_read_as_text());
+    for (size_t i = 0; i < all.size(); ++i) {
+      chat.encode_parts(all[i].parts, waiting.where[i], example, all[i].given);
+      add(example, waiting.where[i], waiting_lines[i]);
+    }
+    waiting = {};
+    waiting_lines.clear();
+    work = 0;
+  };
   const auto encode = [&](const SftLine& read) {
     const std::string where = fmt::format("{}:{}", path, read.number);
-    chat.encode(read.messages, where, example, read.given);
-    note_token_names(read.messages, chat, where);
-    const int64_t before = size();
-    add(example, where);
-    if (size() > before) lines_.push_back(line);
-    ++line;
+    if (read.with_tools.empty()) {
+      chat.encode(read.messages, where, example, read.given);
+      note_token_names(read.messages, chat, where);
+      add(example, where, line++);
+      return;
+    }
+    waiting.texts.emplace_back(read.with_tools);
+    waiting.where.push_back(where);
+    waiting.lists.assign(read.lists.begin(), read.lists.end());
+    waiting_lines.push_back(line++);
+    work += read.with_tools.size() * std::max(kShortRow, read.with_tools.size());
+    if (work > kMostWork) encode_waiting();
   };
   for_each_sft_line(path, encode, rows);
+  encode_waiting();
   require(line > 0, "{}: there is no example", path_);
   require(size() > 0,
           "{}: nothing of any completion is among the first {} tokens of its example, which fit "
@@ -45,7 +74,7 @@ void SftExamples::note_token_names(std::span<const Message> messages, const Chat
   }
 }
 
-void SftExamples::add(const ChatTokens& example, const std::string& where) {
+void SftExamples::add(const ChatTokens& example, const std::string& where, int64_t line) {
   const auto most = static_cast<size_t>(options_.seq_length) + 1;
   const size_t length = std::min(example.tokens.size(), most);
   const bool too_long = example.tokens.size() > most;
@@ -70,6 +99,7 @@ void SftExamples::add(const ChatTokens& example, const std::string& where) {
                  example.tokens.begin() + static_cast<std::ptrdiff_t>(length));
   is_target_.insert(is_target_.end(), is_target.begin(), is_target.end());
   begins_.push_back(std::ssize(tokens_));
+  lines_.push_back(line);
 }
 
 int32_t SftExamples::length(int64_t i) const {

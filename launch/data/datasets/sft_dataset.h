@@ -54,7 +54,7 @@ class SftExamples {
   void append(int64_t i, Sample& out) const;
 
  private:
-  void add(const ChatTokens& example, const std::string& where);
+  void add(const ChatTokens& example, const std::string& where, int64_t line);
   void note_token_names(std::span<const Message> messages, const ChatTemplate& chat,
                         const std::string& where);
 

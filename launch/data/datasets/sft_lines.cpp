@@ -27,6 +27,7 @@ const SftFormat kSftFormats[] = {{true, {"messages"}},
                                  {false, {"instruction", "output"}, {"input"}},
                                  kTextFormat};
 const SftFormat kListFormat = {true, {"prompt", "completion"}};
+constexpr std::string_view kTools = "tools";
 constexpr std::string_view kSftColumns =
     "prompt and completion, messages, conversations, or instruction, output and perhaps input";
 
@@ -47,6 +48,20 @@ const SftFormat& format_of(const std::string& path, const ColumnNames& columns) 
   };
   if (std::ranges::any_of(kListFormat.columns, is_list)) return kListFormat;
   return found.empty() ? kTextFormat : *found[0];
+}
+
+/// Whether a row has tools, or a message that belongs to a tool.
+bool has_tools(const RowReader& rows, const Names& names) {
+  const auto is_given = [](const Json& value) { return !value.is_null() && !value.empty(); };
+  if (rows.has(kTools) && is_given(*rows.json(kTools))) return true;
+  const auto has_calls = [&](const Json& message) {
+    return message.is_object() && (message.value("role", Json()) == "tool" ||
+                                   is_given(message.value("tool_calls", Json())));
+  };
+  return std::ranges::any_of(names, [&](std::string_view name) {
+    const Json* list = rows.json(name);
+    return list != nullptr && list->is_array() && std::ranges::any_of(*list, has_calls);
+  });
 }
 
 /// Appends a list of messages, which are counted from 1.
@@ -96,10 +111,15 @@ void for_each_sft_line(const std::string& path, const std::function<void(const S
                        const RowOptions& options) {
   const SftFormat& format = format_of(path, options.columns);
   RowFormat columns{format.columns, format.optional};
+  if (format.has_roles) columns.in_some = {kTools};
   for (const std::string_view name : format.columns) columns.advice.emplace_back(name, kSftColumns);
   RowReader rows(path, columns, options);
   std::vector<Message> messages;
   while (rows.next()) {
+    if (format.has_roles && has_tools(rows, format.columns)) {
+      visit({rows.number(), {}, 0, rows.json_text(), format.columns});
+      continue;
+    }
     if (format.has_roles) {
       const size_t given = read_messages(rows, format.columns, messages);
       visit({rows.number(), messages, given});

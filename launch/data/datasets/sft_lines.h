@@ -5,6 +5,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "launch/data/datasets/chat_template.h"
 #include "launch/data/datasets/row_reader.h"
@@ -16,6 +17,10 @@ struct SftLine {
   int64_t number = 0;                   ///< from 1, including a header
   std::span<const Message> messages{};  ///< the last one is of the assistant
   size_t given = 0;                     ///< messages of the prompt, from which nothing is learned
+  /// The row in JSON if it has tools, tool calls or tool results, instead of messages, and its
+  /// columns with messages, of which the last is learned.
+  std::string_view with_tools = {};
+  std::span<const std::string_view> lists = {};
 };
 
 /// Whether the first row of a file has messages with roles. If not, it has prompts and completions
@@ -32,6 +37,8 @@ bool has_messages(const std::string& path, const ColumnNames& columns = {});
 ///     {"prompt": [{"role": "user", ...}], "completion": [{"role": "assistant", ...}]}
 ///     {"conversations": [{"from": "human", "value": "..."}, {"from": "gpt", "value": "..."}]}
 ///
+/// Rows with "role" may have tools, and their messages tool calls and the role "tool"; only
+/// render_conversations() checks these.
 /// A prompt that is a text is a message of the user, such a completion one of the assistant. An
 /// input that is not empty follows its instruction after a line end. Roles are those of kRoleNames;
 /// texts must not be empty, and the last message is of the assistant. Throws, naming file and line,

@@ -5,8 +5,10 @@
 #include <cstdlib>
 #include <functional>
 
+#include "core/ops/cross_entropy.h"
 #include "launch/checkpoint/checkpoint_chat.h"
 #include "launch/data/datasets/chat_template.h"
+#include "launch/data/datasets/sft_dataset.h"
 #include "launch/huggingface/import/chat/derive_chat_form.h"
 #include "launch/huggingface/import/chat/import_chat.h"
 #include "launch/tokenizers/sentencepiece/sentencepiece_model.h"
@@ -254,6 +256,126 @@ TEST(ChatForm, PlacesSpecialTokensAndReplies) {
   expect_error([&] { chosen_chat_form(ChatFormat::automatic, form, tokenizer); },
                {"data.chat_template is auto, but it is too clever", "choose chatml or plain"});
   EXPECT_EQ(chosen_chat_form(ChatFormat::plain, form, tokenizer)->name, "plain");
+}
+
+// As in Qwen2.5: results of tools are of the user, and the system has the list of tools.
+constexpr const char* kTools =
+    "{%- if tools %}{{- '<s>system\n' + strftime_now('%d %b %Y') }}"
+    "{%- for tool in tools %}{{- '\n' + tool | tojson }}{%- endfor %}{{- '</s>' }}{%- endif %}"
+    "{%- for m in messages %}{%- if m.role == 'tool' %}"
+    "{%- if messages[loop.index0 - 1].role != 'tool' %}{{- '<s>user' }}{%- endif %}"
+    "{{- '\n<r>' + m.content + '</r>' }}"
+    "{%- if loop.last or messages[loop.index0 + 1].role != 'tool' %}{{- '</s>' }}{%- endif %}"
+    "{%- else %}{{- '<s>' + m.role + '\n' + (m.content or '') }}{%- for call in m.tool_calls %}"
+    "{%- if loop.index > 2 %}{{- raise_exception('too many calls') }}{%- endif %}"
+    "{{- '<call>' + call.function.name + call.function.arguments | tojson }}{%- endfor %}"
+    "{{- '</s>' }}{%- endif %}{%- endfor %}"
+    "{%- if add_generation_prompt %}{{- '<s>assistant\n' }}{%- endif %}";
+
+class ToolConversations : public testing::Test {
+ protected:
+  /// The only example of a file.
+  Sample read(const std::string& row, const ChatForm& form) const {
+    write_file(folder_ / "t.jsonl", row);
+    const ChatTemplate chat(std::make_shared<const ChatForm>(form), tokenizer_);
+    Sample sample;
+    SftExamples(folder_ / "t.jsonl", chat, {.seq_length = 1000}).append(0, sample);
+    return sample;
+  }
+
+  test::TestFolder folder_;
+  const BpeTokenizer tokenizer_ = small_bpe_tokenizer({}, {"<s>", "</s>"});
+};
+
+constexpr const char* kCalls =
+    R"({"role": "user", "content": "u"}, {"role": "assistant", "content": null, "tool_calls": [)"
+    R"({"id": "1", "function": {"name": "f", "arguments": {"z": 1.50, "a": [null, "\u72d0\"<"]}}},)"
+    R"({"function": {"name": "g", "arguments": {"n": 123456789012345678901234567890}}}]},)"
+    R"({"role": "tool", "tool_call_id": "1", "content": "r"}, {"role": "tool", "content": ""})";
+
+TEST_F(ToolConversations, HaveTheTokensAndTargetsOfTheirTemplate) {
+  if (!has_jinja()) GTEST_SKIP() << "python3 has no jinja2";
+  ChatForm form = form_of(kTools);
+  EXPECT_NE(form.date, "");
+  form.date = "2024-07-26";
+  const std::string tools = R"("tools": [{"type": "function", "b": {"a": true}}])";
+  const std::string reply = R"({"role": "assistant", "tool_calls": null, "content": " done"})";
+  const std::string listed =
+      "<s>system\n26 Jul 2024\n{\"type\": \"function\", \"b\": {\"a\": true}}</s>";
+  const std::string prompt = "<s>user\nu</s><s>assistant\n";
+  const std::string calls =
+      "<call>f{\"z\": 1.5, \"a\": [null, \"狐\\\"<\"]}"
+      "<call>g{\"n\": 123456789012345678901234567890}</s>";
+  const std::string results = "<s>user\n<r>r</r>\n<r></r></s><s>assistant\n";
+  struct Case {
+    std::string row;
+    std::vector<std::string> parts;  // the second, fourth and so on are learned
+  };
+  const Case cases[] = {
+      {fmt::format("{{\"messages\": [{}, {}], {}}}", kCalls, reply, tools),
+       {listed + prompt, calls, results, " done</s>"}},
+      {fmt::format("{{\"messages\": [{}, {}], \"tools\": null}}", kCalls, reply),
+       {prompt, calls, results, " done</s>"}},
+      {fmt::format("{{\"prompt\": [{}], \"completion\": [{}], {}}}", kCalls, reply, tools),
+       {listed + prompt + calls + results, " done</s>"}},
+      {fmt::format("{{\"messages\": [{{\"role\": \"user\", \"content\": \"u\"}}, {}]}}", reply),
+       {prompt, " done</s>"}},
+  };
+  for (const auto& [row, parts] : cases) {
+    SCOPED_TRACE(row);
+    Ids tokens, targets;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      for (const int32_t token : tokenizer_.encode_with_special(parts[i])) {
+        tokens.push_back(token);
+        targets.push_back(i % 2 == 1 ? token : kIgnoreTarget);
+      }
+    }
+    tokens.pop_back();
+    targets.erase(targets.begin());
+    const Sample sample = read(row, form);
+    EXPECT_EQ(sample.tokens, tokens);
+    EXPECT_EQ(sample.targets, targets);
+  }
+}
+
+TEST_F(ToolConversations, AreRefusedIfTheTemplateCannotWriteThem) {
+  if (!has_jinja()) GTEST_SKIP() << "python3 has no jinja2";
+  const ChatForm form = form_of(kTools);
+  ChatForm without_tools = form_of(kMistral);
+  without_tools.jinja_tokens = kTokens;
+  const std::string user = R"({"role": "user", "content": "u"})";
+  const std::string reply = R"({"role": "assistant", "content": "b"})";
+  const std::string tools = R"("tools": [{"name": "f"}])";
+  const std::string call = R"({"function": {"name": "f", "arguments": {}}})";
+  const auto calling = [&](const std::string& calls, const std::string& more = "") {
+    return fmt::format(R"({{"role": "assistant", "tool_calls": [{}]{}}})", calls, more);
+  };
+  const struct {
+    ChatForm form;
+    std::string messages, tools;
+    const char* fact;
+  } cases[] = {
+      {plain_form(), user + "," + reply, tools, "the template is plain"},
+      {without_tools, user + "," + reply, tools, "does not write tools"},
+      {without_tools, user + "," + calling(call, R"(, "content": "b")"), "",
+       "message 2: the chat template does not write tool_calls"},
+      {form, user + "," + calling(call + "," + call + "," + call), "", "too many calls"},
+      {form, user + "," + calling("{}"), "", "message 2: a call must have a function"},
+      {form, user + "," + calling(call, R"(, "content": 3)"), "", "message 2: the content must be"},
+      {form, user + "," + calling(call, R"(, "thinking": "t")"), "", "has a field \"thinking\""},
+      {form, R"({"role": "tool", "content": "</s>"},)" + reply, "", "['</s>'], which would be"},
+      {form, R"({"role": "function", "content": "r"},)" + reply, tools, "message 1: the role is"},
+      {form, user + "," + calling(call) + R"(,{"role": "tool", "content": "r"})", "",
+       "the last message must be of the assistant"},
+      {form, user + "," + reply, R"("tools": 3)", "the tools must be a list"},
+      {form, "3," + calling(call), "", "must have lists of messages"},
+  };
+  for (const auto& [with, messages, list, fact] : cases) {
+    SCOPED_TRACE(messages);
+    const std::string row =
+        fmt::format("{{\"messages\": [{}]{}{}}}", messages, list.empty() ? "" : ", ", list);
+    expect_error([&, used = with] { read(row, used); }, {"t.jsonl:1: ", fact});
+  }
 }
 
 TEST(ChatForm, NotesWhatTemplatesDoToReplies) {

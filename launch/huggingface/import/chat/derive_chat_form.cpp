@@ -3,12 +3,10 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "launch/support/run_program.h"
+#include "launch/data/jinja/jinja_program.h"
 
 namespace tessera {
 namespace {
-
-constexpr std::chrono::seconds kLimit{60};
 
 RenderedChat check_from_json(const Json& json, const std::string& where) {
   const JsonObject object(json, where);
@@ -27,19 +25,9 @@ RenderedChat check_from_json(const Json& json, const std::string& where) {
 DerivedChat derive_chat_form(const std::string& jinja,
                              const std::map<std::string, std::string>& tokens,
                              const std::vector<std::string>& names) {
-  const Json request = {{"jinja", jinja}, {"tokens", Json(tokens)}, {"names", names}};
-  const auto output =
-      run_program({"python3", "-c", std::string(kDeriveChatFormPy)}, to_text(request), kLimit);
-  constexpr const char* kAdvice =
-      "install python3 and jinja2 (Debian's python3-jinja2) and import again";
-  require(output.has_value(), "it needs python3, which is missing: {}", kAdvice);
   const std::string where = "the form of a template";
-  const Json json = parse_json(*output, where);
+  const Json json = run_jinja_program(kDeriveChatFormPy, {{"names", names}}, jinja, tokens, "");
   const JsonObject answer(json, where);
-  if (answer.has("problem")) {
-    fail("{}{}", answer.at("problem").get<std::string>(),
-         answer.has("is_missing") ? fmt::format(": {}", kAdvice) : "");
-  }
   DerivedChat derived{chat_form_from_json(answer.object("form"), where), {}, {}};
   for (const Json& check : answer.list("checks")) {
     derived.checks.push_back(check_from_json(check, where));

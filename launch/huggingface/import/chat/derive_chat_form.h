@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-/// The program of python3 that derives a form, which the build embeds (cmake/embed.cmake).
+/// The program that derives a form (run_jinja_program).
 extern const std::string_view kDeriveChatFormPy;
 
 /// A conversation and what a template writes of it.
@@ -27,14 +27,13 @@ struct DerivedChat {
 };
 
 /// Finds the form of a Jinja template, named "imported", from what it makes of conversations, and
-/// compares both on further ones (derive_chat_form.py), by jinja2 of python3 in its sandbox, in a
-/// process that can open no files. `tokens` are the template's variables, such as "bos_token", and
-/// `names` those of the tokenizer's special tokens. Roles stand where the template allows them and
-/// writes the same wherever they do: a template that puts a system message elsewhere than first has
-/// no system messages. Throws, saying why, if python3 or jinja2 is missing, if what surrounds a
-/// message of the user or a reply depends on anything but the message before it and whether it is
-/// the last, if a reply does not end with a special token, or if texts are changed other than by
-/// leaving out the white space around them, and thoughts.
+/// compares both on further ones (run_jinja_program). `tokens` are the template's variables, such
+/// as "bos_token", and `names` those of the tokenizer's special tokens. Roles stand where the
+/// template allows them and writes the same wherever they do: a template that puts a system message
+/// elsewhere than first has no system messages. Throws, saying why, if python3 or jinja2 is
+/// missing, if what surrounds a message of the user or a reply depends on anything but the message
+/// before it and whether it is the last, if a reply does not end with a special token, or if texts
+/// are changed other than by leaving out the white space around them, and thoughts.
 DerivedChat derive_chat_form(const std::string& jinja,
                              const std::map<std::string, std::string>& tokens,
                              const std::vector<std::string>& names);

@@ -1,19 +1,13 @@
-"""Finds what a chat template of transformers writes around messages, as data.
+"""Finds what a chat template of transformers writes around messages, as data. Continues chat_renderer.py.
 
-Reads {"jinja", "tokens": the template's variables, such as "bos_token", "names": those of all special tokens} and
-writes {"form": a ChatForm (launch/config/chat_form.h), "checks": conversations and what the template writes of them,
-"notes"}, or {"problem": why the template has no form}. Works in the sandbox of jinja2, in a process that can open no
-files.
+The request also has {"names": those of all special tokens}. The answer is {"form": a ChatForm
+(launch/config/chat_form.h), "checks": conversations and what the template writes of them, "notes"}.
 
 Conversations are named by their roles, "SUA"; `+` ends one that a reply is to follow. `~` begins one with white space
 around its texts, `!` one with texts of several lines and scripts, `?` one whose replies begin with thoughts.
 """
 
-import sys
-
-sys.path[:] = [path for path in sys.path if path]  # no modules from the current folder
 import copy
-import datetime
 import itertools
 import json
 
@@ -27,81 +21,6 @@ ROLES = {"S": "system", "U": "user", "A": "assistant"}
 STRIPPED = {"none": "", "lines": "\n", "space": None}
 END_OF_THOUGHT = "</think>"
 RULES_FOR_THOUGHTS = ["keep", "drop", "drop_lines", "drop_space", "own", "refuse"]
-MOST_SECONDS, MOST_BYTES = 30, 2**31
-
-
-class Refused(Exception):
-    pass
-
-
-class Renderer:
-    """Renders conversations as apply_chat_template() does; the settings are those of utils/chat_template_utils.py."""
-
-    def __init__(self, request):
-        import jinja2
-        import jinja2.debug
-        import jinja2.ext
-        import jinja2.sandbox
-        import resource
-
-        class Generation(jinja2.ext.Extension):
-            tags = {"generation"}
-
-            def parse(self, parser):
-                next(parser.stream)
-                return parser.parse_statements(["name:endgeneration"], drop_needle=True)
-
-        def raise_exception(message):
-            raise jinja2.exceptions.TemplateError(message)
-
-        def tojson(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
-            return json.dumps(x, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
-
-        environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols]
-        )
-        environment.filters["tojson"] = tojson
-        environment.globals["raise_exception"] = raise_exception
-        environment.globals["strftime_now"] = self.strftime_now
-        environment.from_string("{{ 'text' }}").render()  # loads modules
-        self.now, self.has_date = datetime.datetime.now(), False
-        self.jinja, self.tokens, self.rendered = request["jinja"], request["tokens"], {}
-        resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS))
-        resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
-        resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
-        try:
-            self.template = environment.from_string(request["jinja"])
-        except Exception as error:
-            raise Refused(f"it is no template: {str(error)[:200]}")
-
-    def strftime_now(self, text):
-        self.has_date = True
-        return self.now.strftime(text)
-
-    def __call__(self, name):
-        """The text of a conversation, or an Exception."""
-        if name not in self.rendered:
-            messages = [{"role": role, "content": text} for role, text in conversation(name)]
-            try:
-                self.rendered[name] = self.template.render(
-                    tools=None, documents=None, messages=messages, add_generation_prompt=name[-1] == "+", **self.tokens
-                )
-            except Exception as error:
-                self.rendered[name] = error
-        return self.rendered[name]
-
-    def segments(self, name):
-        """The texts before, between and after the messages; None unless each occurs once, in order."""
-        text, parts, at = self(name), [], 0
-        if isinstance(text, Exception):
-            return None
-        for _, message in conversation(name):
-            found = text.find(message)
-            if found < at or text.find(message, found + 1) >= 0:
-                return None
-            parts.append(text[at:found])
-            at = found + len(message)
-        return parts + [text[at:]]
 
 
 def conversation(name):
@@ -129,8 +48,9 @@ def strip(text, sides):
 
 
 class Derivation:
-    def __init__(self, render, names):
-        self.render, self.names = render, sorted(names, key=len, reverse=True)
+    def __init__(self, renderer, request):
+        self.renderer, self.names, self.rendered = renderer, sorted(request["names"], key=len, reverse=True), {}
+        self.jinja = request["jinja"]
         self.form, self.tail = None, ""  # tail: after the end of the last reply
 
     def derive(self):
@@ -145,13 +65,40 @@ class Derivation:
                 f"the chat template ends prompts with {json.dumps(self.form['prompt_end'])}, which it leaves out of "
                 "earlier replies"
             )
+        if self.renderer.has_date:
+            notes.append("the chat template writes the date: prompts will have that of this import")
+        if "strftime_now" in self.jinja:
+            self.form["date"] = self.renderer.now.isoformat()
         return {"form": self.form, "checks": checks, "notes": notes}
+
+    def render(self, name):
+        """The text of a conversation, or an Exception."""
+        if name not in self.rendered:
+            messages = [{"role": role, "content": text} for role, text in conversation(name)]
+            try:
+                self.rendered[name] = self.renderer(messages, name[-1] == "+")
+            except Exception as error:
+                self.rendered[name] = error
+        return self.rendered[name]
+
+    def segments(self, name):
+        """The texts before, between and after the messages; None unless each occurs once, in order."""
+        text, parts, at = self.render(name), [], 0
+        if isinstance(text, Exception):
+            return None
+        for _, message in conversation(name):
+            found = text.find(message)
+            if found < at or text.find(message, found + 1) >= 0:
+                return None
+            parts.append(text[at:found])
+            at = found + len(message)
+        return parts + [text[at:]]
 
     def required(self, name):
         rendered = self.render(name)
         if isinstance(rendered, Exception):
             raise Refused(f"it fails for messages of the user and replies: {str(rendered)[:200]}")
-        parts = self.render.segments(name)
+        parts = self.segments(name)
         if parts is None:
             raise Refused("it does not write each message once, unchanged and in order")
         return parts
@@ -180,8 +127,9 @@ class Derivation:
 
         self.form = {
             "name": "imported",
-            "jinja": self.render.jinja,
+            "jinja": self.jinja,
             "jinja_tokens": {},
+            "date": "",
             "turns": {"start": {}, **{f"after {role}": {} for role in ROLES.values()}},
             "replies": {
                 "earlier": reply("", earlier[len(before) :]),
@@ -208,7 +156,7 @@ class Derivation:
     def learn(self, name):
         """Adds what a conversation has of new orders of roles, unless the template refuses it, or writes something else
         where the order is known: then returns why."""
-        parts, loose, form = self.render.segments(name), self.render("~" + name), copy.deepcopy(self.form)
+        parts, loose, form = self.segments(name), self.render("~" + name), copy.deepcopy(self.form)
         if parts is None or isinstance(loose, Exception) or isinstance(self.render(name), Exception):
             return "it changes messages"
         previous, at, messages = "start", 0, conversation("~" + name)
@@ -319,20 +267,4 @@ class Derivation:
         return sorted(found)
 
 
-def answer(request):
-    try:
-        render = Renderer(request)
-    except ImportError:
-        return {"problem": "it needs jinja2 of python3, which is missing", "is_missing": True}
-    except Refused as refused:
-        return {"problem": str(refused)}
-    try:
-        found = Derivation(render, request["names"]).derive()
-    except Refused as refused:
-        return {"problem": str(refused)}
-    if render.has_date:
-        found["notes"].append("the chat template writes the date: prompts will have that of this import")
-    return found
-
-
-print(json.dumps(answer(json.loads(sys.stdin.buffer.read()))))
+answer(lambda renderer, request: Derivation(renderer, request).derive())
