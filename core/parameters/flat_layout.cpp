@@ -24,11 +24,20 @@ FlatLayout::FlatLayout(std::span<const int64_t> sizes, const OptimizerSharding& 
     return round_up(sizes[static_cast<size_t>(parameter)], kAlignedElements);
   };
   auto end = static_cast<int64_t>(sizes.size());
+  const auto begins_unit = [&](int64_t parameter) {
+    return parameter == 0 || std::ranges::find(units, parameter) != units.end();
+  };
+  std::vector<int64_t> before(sizes.size());  // elements of the unit before each parameter
+  for (int64_t i = 1; i < end; ++i) {
+    const auto at = static_cast<size_t>(i);
+    if (!begins_unit(i)) before[at] = before[at - 1] + aligned(i - 1);
+  }
   int64_t elements = 0;
   for (int64_t i = end; i-- > 0;) {
     elements += aligned(i);
-    const bool begins_unit = i == 0 || std::ranges::find(units, i) != units.end();
-    if (elements < sharding.bucket_elements && !begins_unit) continue;
+    const bool is_full = elements >= sharding.bucket_elements &&
+                         2 * before[static_cast<size_t>(i)] >= sharding.bucket_elements;
+    if (!is_full && !begins_unit(i)) continue;
     buckets_.push_back({{0, elements}, {i, end}, {}});
     end = i;
     elements = 0;

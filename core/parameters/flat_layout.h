@@ -47,8 +47,8 @@ class FlatLayout {
   /// `sizes`: the number of elements of each parameter, in the order of the forward pass; 0 for one
   /// that has no place in the buffers. Backward finishes gradients in reverse, so buckets are
   /// filled from the last parameter: each has as many parameters as it takes to reach
-  /// sharding.bucket_elements, and ends where a unit does. `units`: the first parameter of each
-  /// unit; without any, all parameters are one.
+  /// sharding.bucket_elements, or all of a unit if what would remain of it is less than half of
+  /// that. `units`: the first parameter of each unit; without any, all parameters are one.
   FlatLayout(std::span<const int64_t> sizes, const OptimizerSharding& sharding,
              std::span<const int64_t> units = {});
 

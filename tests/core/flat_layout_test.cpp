@@ -29,6 +29,18 @@ TEST(FlatLayout, FillsBucketsFromTheEnd) {
   EXPECT_EQ(cut(128), (std::vector<size_t>{1, 2, 2}));
   EXPECT_EQ(cut(129), (std::vector<size_t>{2, 3}));
   EXPECT_EQ(cut(1000), (std::vector<size_t>{5}));
+  EXPECT_EQ(cut(192), (std::vector<size_t>{2, 3}));
+  EXPECT_EQ(cut(256), (std::vector<size_t>{5})) << "what remains is less than half";
+}
+
+TEST(FlatLayout, BucketsEndWhereUnitsDo) {
+  const std::vector<int64_t> six(6, 40), units = {0, 1, 5};
+  const auto cut = [&](int64_t elements) {
+    return members(FlatLayout(six, {.bucket_elements = elements}, units));
+  };
+  EXPECT_EQ(cut(1000), (std::vector<size_t>{1, 4, 1}));
+  EXPECT_EQ(cut(128), (std::vector<size_t>{1, 2, 2, 1}));
+  EXPECT_EQ(cut(1), (std::vector<size_t>(6, 1)));
 }
 
 TEST(FlatLayout, OneShardHasOnlyAlignmentPadding) {
