@@ -83,4 +83,5 @@ use_only '(fmt::|[^a-z_:])(print|printf|fprintf|puts|fputs)\(std(out|err)|fmt::p
   'print with launch/support/text/print.h'
 use_only 'Json::(sax_)?parse\(|std::ofstream' '^launch/support/(text/json|input/json_lines)\.cpp' \
   'read JSON with parse_json() or for_each_json_line(), and write files with StagedFile, StagedFolder or AppendedFile'
+use_only 'require\(::' '^$' 'errno is an argument of require(), which may be read before a call in its condition: call first'
 exit $bad

@@ -27,8 +27,9 @@ namespace {
 class CapturedOutput {
  public:
   CapturedOutput() : file_(::memfd_create("output", MFD_CLOEXEC)), stdout_(::dup(STDOUT_FILENO)) {
-    require(file_.valid() && stdout_.valid() && ::dup2(file_.get(), STDOUT_FILENO) >= 0,
-            "serve: the output of a command cannot be taken: {}", system_message(errno));
+    const bool is_taken =
+        file_.valid() && stdout_.valid() && ::dup2(file_.get(), STDOUT_FILENO) >= 0;
+    require(is_taken, "serve: the output of a command cannot be taken: {}", system_message(errno));
   }
   ~CapturedOutput() { restore(); }
   CapturedOutput(const CapturedOutput&) = delete;

@@ -89,8 +89,8 @@ std::optional<std::string> run_program(const std::vector<std::string>& words,
   const std::string& name = words.front();
   const Clock::time_point deadline = Clock::now() + limit;
   int ends[2];
-  require(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0,
-          "{} cannot be started: {}", name, system_message(errno));
+  const int failed = ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends);
+  require(failed == 0, "{} cannot be started: {}", name, system_message(errno));
   const FileDescriptor ours(ends[0]);
   FileDescriptor theirs(ends[1]);
   pid_t pid = 0;

@@ -12,7 +12,8 @@ namespace tessera {
 
 std::string host_name() {
   char name[HOST_NAME_MAX + 1] = {};
-  require(gethostname(name, HOST_NAME_MAX) == 0, "the host does not report its name: {}",
+  const bool is_known = gethostname(name, HOST_NAME_MAX) == 0;
+  require(is_known, "the host does not report its name: {}",
           std::generic_category().message(errno));
   return name;
 }

@@ -102,10 +102,11 @@ void run_instead(const std::vector<std::string>& command) {
 SupervisedProcess::SupervisedProcess(const std::vector<std::string>& command,
                                      EnvironmentVariables environment) {
   environment.push_back(kNoCopies);
-  require(::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "supervise cannot adopt processes: {}",
-          system_message(errno));
+  const bool adopts = ::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
+  require(adopts, "supervise cannot adopt processes: {}", system_message(errno));
   std::array<int, 2> ends = {};
-  require(::pipe2(ends.data(), O_CLOEXEC) == 0, "a pipe cannot be made: {}", system_message(errno));
+  const bool has_pipe = ::pipe2(ends.data(), O_CLOEXEC) == 0;
+  require(has_pipe, "a pipe cannot be made: {}", system_message(errno));
   ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
   const pid_t parent = ::getpid();
   pid_ = ::fork();

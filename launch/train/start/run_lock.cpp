@@ -25,7 +25,8 @@ RunLock::Found RunLock::find() const {
     // Of other errors, such as a lost connection, saving knows more.
     return errno == ENOENT ? Found::nothing : Found::locked;
   }
-  require(::fstat(folder_.get(), &locked) == 0, "run.dir {}: {}", run_dir_, system_message(errno));
+  const bool is_open = ::fstat(folder_.get(), &locked) == 0;
+  require(is_open, "run.dir {}: {}", run_dir_, system_message(errno));
   const bool same = named.st_dev == locked.st_dev && named.st_ino == locked.st_ino;
   return same ? Found::locked : Found::other;
 }

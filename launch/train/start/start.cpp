@@ -231,8 +231,8 @@ void make_run_folder(const RunConfig& config) {
           "run.dir {} is a file, but must be a folder, new or of this run", dir);
   fs::create_directories(dir, error);
   require(!error, "run.dir {} cannot be created: {}", dir, error.message());
-  require(::access(dir.c_str(), W_OK | X_OK) == 0, "run.dir {} cannot be written: {}", dir,
-          system_message(errno));
+  const bool is_writable = ::access(dir.c_str(), W_OK | X_OK) == 0;
+  require(is_writable, "run.dir {} cannot be written: {}", dir, system_message(errno));
 }
 
 void write_run_config(const RunConfig& config, const KeyOrigins& origins) {
