@@ -10,7 +10,8 @@
 namespace tessera {
 namespace {
 
-constexpr size_t kMostBytes = size_t{16} << 20;  // of a line
+constexpr size_t kMostBytes = size_t{16} << 20;     // of a line
+constexpr size_t kMostSkipped = size_t{256} << 20;  // of a longer one
 
 Json object_in(const std::string& line) {
   if (!line.starts_with('{')) return nullptr;
@@ -27,6 +28,7 @@ void for_each_json_line(std::istream& lines, const VisitJsonLog& visit) {
   std::array<char, 1 << 16> piece;
   std::string line;
   bool fits = true;
+  size_t skipped = 0;
   int64_t number = 0;
   const auto add = [&](std::string_view part) {
     fits = fits && line.size() + part.size() <= kMostBytes;
@@ -36,6 +38,7 @@ void for_each_json_line(std::istream& lines, const VisitJsonLog& visit) {
     visit({++number, line, object_in(line), has_end});
     line.clear();
     fits = true;
+    skipped = 0;
   };
   while (lines.read(piece.data(), piece.size()) || lines.gcount() > 0) {
     std::string_view rest(piece.data(), static_cast<size_t>(lines.gcount()));
@@ -45,6 +48,7 @@ void for_each_json_line(std::istream& lines, const VisitJsonLog& visit) {
       rest.remove_prefix(at + 1);
     }
     add(rest);
+    if (!fits && (skipped += rest.size()) > kMostSkipped) break;  // perhaps a hole of terabytes
   }
   if (!line.empty() || !fits) end(/*has_end=*/false);
 }

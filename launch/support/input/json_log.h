@@ -20,7 +20,7 @@ struct JsonLogLine {
 
 using VisitJsonLog = std::function<void(const JsonLogLine& line)>;
 
-/// Calls `visit` for each line.
+/// Calls `visit` for each line, the last one after 256 MiB without an end.
 void for_each_json_line(std::istream& lines, const VisitJsonLog& visit);
 
 /// Visits the lines of a regular file. Returns false if it cannot be read, or is something else.

@@ -45,6 +45,13 @@ TEST(JsonLog, SurvivesHostileLines) {
   });
   EXPECT_EQ(found, "1+ 2- 3- 4- 5- 6- 7+ 8+cut ");
   EXPECT_FALSE(for_each_json_line("/dev/zero", [](const JsonLogLine&) { FAIL(); }));
+  const test::TestFolder folder;
+  const std::filesystem::path hole(folder / "hole");
+  std::ofstream(hole) << "{}\n";
+  std::filesystem::resize_file(hole, uintmax_t{1} << 40);
+  int64_t lines = 0;
+  for_each_json_line(hole, [&](const JsonLogLine& line) { lines = line.number; });
+  EXPECT_EQ(lines, 2);
 }
 
 }  // namespace
