@@ -25,8 +25,9 @@ struct SftOptions {
 /// has n − 1 inputs, because nothing follows its last token, the end of the last reply.
 class SftExamples {
  public:
-  /// Encodes each line with `chat`. Examples of more than seq_length + 1 tokens are cut at their
-  /// end or left out, if that leaves nothing to learn. Throws as for_each_sft_line and
+  /// Encodes each line with `chat`; those with tools, which python3 writes many at a time, may
+  /// follow later ones. Examples of more than seq_length + 1 tokens are cut at their end or left
+  /// out, if that leaves nothing to learn. Throws as for_each_sft_line, render_conversations and
   /// ChatTemplate::encode do, if an example is too long, and if there is no example.
   SftExamples(const std::string& path, const ChatTemplate& chat, const SftOptions& options,
               const RowOptions& rows = {});

@@ -35,8 +35,8 @@ def calls_of(message):
 
 
 def check_message(message):
-    unknown = [key for key in message if key not in FIELDS]
-    require(not unknown, f"has a field {json.dumps(unknown[:1])[1:-1]}, but only {', '.join(FIELDS)} are allowed")
+    for key in message:
+        require(key in FIELDS, f"has a field {json.dumps(key)}, but only {', '.join(FIELDS)} are allowed")
     role, text = message.get("role"), message.get("content")
     require(role in ROLES, f"the role is {json.dumps(role)}, but must be one of {', '.join(ROLES)}")
     if not calls_of(message) or text is not None:
@@ -59,8 +59,9 @@ class Conversation:
         self.tools = (json.loads(tools) if isinstance(tools, str) else tools) or None
         require(self.tools is None or isinstance(self.tools, list), "the tools must be a list")
         texts = json.dumps([self.messages, self.tools], ensure_ascii=False)
-        found = [name for name in request["names"] if json.dumps(name, ensure_ascii=False)[1:-1] in texts]
-        require(not found, f"contains {found[:1]}, which would be a special token: remove it")
+        for name in request["names"]:
+            is_there = json.dumps(name, ensure_ascii=False)[1:-1] in texts
+            require(not is_there, f"contains {name}, which would be a special token: remove it")
 
     def write(self, messages, is_prompt=False):
         return self.render(messages, is_prompt, self.tools)

@@ -363,7 +363,8 @@ TEST_F(ToolConversations, AreRefusedIfTheTemplateCannotWriteThem) {
       {form, user + "," + calling("{}"), "", "message 2: a call must have a function"},
       {form, user + "," + calling(call, R"(, "content": 3)"), "", "message 2: the content must be"},
       {form, user + "," + calling(call, R"(, "thinking": "t")"), "", "has a field \"thinking\""},
-      {form, R"({"role": "tool", "content": "</s>"},)" + reply, "", "['</s>'], which would be"},
+      {form, R"({"role": "tool", "content": "</s>"},)" + reply, "",
+       "contains </s>, which would be"},
       {form, R"({"role": "function", "content": "r"},)" + reply, tools, "message 1: the role is"},
       {form, user + "," + calling(call) + R"(,{"role": "tool", "content": "r"})", "",
        "the last message must be of the assistant"},
@@ -619,6 +620,8 @@ TEST_F(ImportedChat, IsTheTemplateOfItsModel) {
   }
   EXPECT_EQ(checkpoint_chat(Checkpoint::open(import(settings_, "again").checkpoint))->jinja,
             "{# a file #}" + jinja_);
+  write_file(out_ / "chat_template.jinja", "\xff");
+  expect_error([&] { import(settings_, "bytes"); }, {"chat_template.jinja is not valid UTF-8"});
   fs::remove(out_ / "chat_template.jinja");
   EXPECT_EQ(checkpoint_chat(Checkpoint::open(import(settings_, "none").checkpoint)), nullptr);
 }

@@ -12,6 +12,7 @@
 #include "launch/support/text/json.h"
 #include "launch/support/text/white_space.h"
 #include "launch/tokenizers/sentencepiece/sentencepiece_tokenizer.h"
+#include "launch/tokenizers/text/bert_text.h"
 
 namespace tessera {
 
@@ -152,6 +153,7 @@ std::optional<ChatForm> import_chat_form(const fs::path& folder, const Tokenizer
   require(jinja->size() <= kMostBytes,
           "the chat template of {} has {} bytes, but at most {} are allowed", folder.string(),
           jinja->size(), kMostBytes);
+  require(count_invalid_utf8(*jinja) == 0, "{} is not valid UTF-8: convert it", file_path.string());
   const std::map<std::string, std::string> tokens = named_tokens_in({&settings, &map});
   const std::map<std::string, int32_t> ids = chat_token_names(tokenizer);
   std::vector<std::string> names;
