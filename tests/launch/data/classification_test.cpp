@@ -105,7 +105,7 @@ TEST_F(LabeledLinesTest, NamesErrorsInJsonl) {
   EXPECT_TRUE(names_all(second("\n" + good), {where, "empty"}));
   EXPECT_TRUE(names_all(second("{\"text\": " + std::string(100, '[')),
                         {where, "more than 32 levels deep"}));
-  EXPECT_TRUE(names_all(second(std::string((16 << 20) + 1, 'x')), {where, "16777217 bytes"}));
+  EXPECT_TRUE(names_all(second(std::string((16 << 20) + 1, 'x')), {where, "16777216 bytes"}));
 }
 
 TEST_F(LabeledLinesTest, NamesErrorsInTsv) {
