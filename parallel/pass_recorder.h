@@ -6,9 +6,9 @@
 
 namespace tessera {
 
-/// What the host does within a pass beside enqueuing kernels, such as starting a collective. While
-/// a pass is captured as a graph, the graph is cut there, and the actions are kept: a launch runs
-/// them between the graph's parts. Nothing may be pending on the captured stream at a cut.
+/// Runs host actions of a pass that enqueue no kernels, such as starting a collective. While a pass
+/// is captured as a graph, the graph is cut there, and the actions are kept: a launch runs them
+/// between the graph's parts. Nothing may be pending on the captured stream at a cut.
 class PassRecorder {
  public:
   using Action = std::function<void()>;

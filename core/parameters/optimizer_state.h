@@ -13,7 +13,7 @@ namespace tessera {
 /// The elements that this rank updates: 1-D views of the same elements of each flat buffer. With
 /// several shards, only these elements of the gradient are reduced.
 struct OptimizerShard {
-  /// Of a flat buffer, or of one parameter's real_shape(), row-major: a range that may be empty.
+  /// Range in a flat buffer, or in one parameter's real_shape(), row-major; may be empty.
   Range elements;
   Tensor value;       ///< compute precision
   Tensor grad;        ///< fp32; undefined if frozen, as are the moments and the average
@@ -43,10 +43,10 @@ struct OptimizerStateSpec {
   bool average = false;  ///< of the trained weights
 };
 
-/// What training keeps of the parameters of a store beside values and gradients: fp32 masters
-/// (unless precision is fp32), the optimizer's moments, and an average of the masters if it is
-/// wanted, each for the elements of this rank's shards. Bf16 parameters that are frozen have
-/// masters in host memory, so that checkpoints keep the weights that training started from.
+/// Keeps the rest of the training state of a store's parameters, besides values and gradients: fp32
+/// masters (unless precision is fp32), the optimizer's moments, and, if wanted, an average of the
+/// masters, each for the elements of this rank's shards. Frozen bf16 parameters have masters in
+/// host memory, so that checkpoints keep the weights that training started from.
 class OptimizerState {
  public:
   /// As in bitsandbytes: they take little memory, and norms and biases are sensitive.

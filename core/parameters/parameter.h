@@ -218,7 +218,7 @@ class ParameterStore {
 
   std::deque<Parameter>& parameters() { return parameters_; }
   const std::deque<Parameter>& parameters() const { return parameters_; }
-  /// Of the trained parameters; frozen ones have no elements.
+  /// Layout of the trained parameters; frozen ones have no elements.
   const FlatLayout& layout() const { return layout_; }
   /// The one that has a place for this parameter: layout(), or that of the frozen ones.
   const FlatLayout& layout_of(const Parameter& parameter) const {

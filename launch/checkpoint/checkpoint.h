@@ -44,7 +44,7 @@ class Checkpoint {
   /// As above, but also throws, naming both shapes, if the stored tensor is not of `global_shape`.
   void read(const std::string& name, const Shape& global_shape, const Shard& shard, Tensor out);
 
-  /// Likewise for a box of a tensor of `global_shape`.
+  /// As above, for a box of a tensor of `global_shape`.
   void read_box(const std::string& name, const Shape& global_shape, const Box& box, Tensor out);
 
   /// Checks the bytes of a slice against its checksum and returns them. Throws if they or their

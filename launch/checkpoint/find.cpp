@@ -33,8 +33,8 @@ std::vector<StepFolder> candidates(const fs::path& checkpoints) {
   return found;
 }
 
-/// The same folder as a path that ends in its name, so that parent_path() is the folder it is in;
-/// the parent of "run/" would be "run".
+/// Returns the folder as a path that ends in its name, so that parent_path() is the folder it is
+/// in; the parent of "run/" would be "run".
 fs::path ending_in_name(const fs::path& path) {
   const fs::path folder = path.has_filename() ? path : path.parent_path();
   const bool has_name = folder.filename() != "." && folder.filename() != "..";

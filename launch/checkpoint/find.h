@@ -20,7 +20,7 @@ std::optional<std::filesystem::path> newest_intact_checkpoint(const std::filesys
                                                               const ReportSkipped& report_skipped,
                                                               int64_t before_step = INT64_MAX);
 
-/// The same result on every rank: only rank 0 searches and reports. Collective.
+/// Returns the same result on every rank: only rank 0 searches and reports. Collective.
 std::optional<std::filesystem::path> newest_intact_checkpoint(const std::filesystem::path& run_dir,
                                                               const ReportSkipped& report_skipped,
                                                               Communicator& world,
@@ -36,7 +36,7 @@ void warn_of_skipped(const std::string& line);
 std::filesystem::path resolve_checkpoint(const std::filesystem::path& path,
                                          const ReportSkipped& report_skipped = warn_of_skipped);
 
-/// The same result on every rank: only rank 0 searches and reports. Collective.
+/// Returns the same result on every rank: only rank 0 searches and reports. Collective.
 std::filesystem::path resolve_checkpoint(const std::filesystem::path& path, Communicator& world,
                                          const ReportSkipped& report_skipped = warn_of_skipped);
 

@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-/// What other frameworks call a configuration key.
+/// Names of a configuration key in other frameworks.
 struct ForeignKey {
   std::string_view key;          ///< "section.key", or "" if nothing here has that meaning
   std::string_view names[12];    ///< in lower case, with underscores; empty from some point on

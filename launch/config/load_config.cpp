@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kInclude = "include";
 
-/// What stands before the first ". " or "; ".
+/// Returns the text before the first ". " or "; ".
 std::string_view first_clause(std::string_view text) {
   return text.substr(0, std::min(text.find(". "), text.find("; ")));
 }

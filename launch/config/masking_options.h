@@ -11,7 +11,7 @@ enum class MaskUnit : uint8_t {
   span,        ///< several words in a row, as in Joshi et al., "SpanBERT", 2020
 };
 
-/// What keeps a chosen token from the model.
+/// How a chosen token is hidden from the model.
 enum class MaskHide : uint8_t {
   token,      ///< what replaces it
   attention,  ///< the mask token replaces it, and no token attends to its position

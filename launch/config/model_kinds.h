@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-// What configuration keys say about architectures, from the table in models/architecture.cpp.
+// Texts of configuration keys about architectures, from the table in models/architecture.cpp.
 
 /// The values of model.kind.
 std::vector<std::pair<std::string_view, ModelKind>> model_kinds();

@@ -78,8 +78,8 @@ struct DataSection {
   bool truncate = false;         ///< of files of texts: cut those that are too long
   bool loss_on_prompts = false;  ///< causal LM on prompts and completions: learn both
   ChatFormat chat_template = ChatFormat::automatic;  ///< causal LM on messages
-  /// What surrounds the messages of the checkpoint that the weights are from; null if none is
-  /// known. No key: derive_config() and evaluations set it.
+  /// Form of the messages of the checkpoint that the weights are from; null if none is known. No
+  /// key: derive_config() and evaluations set it.
   std::shared_ptr<const ChatForm> chat_form = {};
 
   bool operator==(const DataSection&) const = default;

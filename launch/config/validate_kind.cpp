@@ -138,7 +138,7 @@ void check_document_run(const RunConfig& config) {
       "in every epoch, so pairs are not packed, so choose pad; padding is not computed");
 }
 
-/// What only datasets or only files of texts use is checked when the data is opened.
+/// Keys that only datasets or only files of texts use are checked when the data is opened.
 void check_seq2seq_run(const RunConfig& config) {
   const std::string reason = no_such_thing(architecture_of(config.model.kind));
   require_default(config.mlm == MaskingOptions{}, "a key of mlm", reason);
@@ -359,7 +359,7 @@ void check_windows(const ModelConfig& model) {
           model.local_rotary_base);
 }
 
-/// What lets a token see more than the window or causality does, and what makes a window wider.
+/// Checks keys that let a token see more than the window or causality, or that widen a window.
 void check_mask_patterns(const ModelConfig& model) {
   constexpr const char* kNoWindow = "model.attention_window is 0";
   require_default(model.attention_window > 0 || model.attention_dilation == 1,

@@ -13,8 +13,8 @@ void check_model_kind(const ModelConfig& model);
 /// The part of check_model_kind() about attention masks, which needs no derived key.
 void check_masks(const ModelConfig& model);
 
-/// Likewise for all keys of a run that depend on its model's kind. Refuses a key without effect,
-/// because it would look effective.
+/// Does as check_model_kind() for all keys of a run that depend on its model's kind. Refuses a key
+/// without effect, because it would look effective.
 void check_kind(const RunConfig& config);
 
 /// Throws, naming the key and the reason why it has no effect, unless it has its default value.

@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-/// Where the values of derived keys come from, by full name: {"model.vocab_size", "the tokenizer"}.
+/// Sources of the values of derived keys, by full name: {"model.vocab_size", "the tokenizer"}.
 using KeyOrigins = std::map<std::string, std::string, std::less<>>;
 
 /// The whole configuration, every key in the order of schema.h, as YAML that parse_config() reads

@@ -18,7 +18,7 @@ struct Sample {
   std::vector<int32_t> labels;            ///< one per document, or kIgnoreTarget; empty: no labels
   std::vector<float> label_values = {};   ///< of its document, as in TokenBatch::label_values
   std::vector<float> patches = {};        ///< n × D, as in TokenBatch::patches
-  /// Of an encoder–decoder: the sources of its documents, and the length of each.
+  /// The sources of the documents of an encoder–decoder, and the length of each.
   std::vector<int32_t> source_tokens = {};
   std::vector<int32_t> source_lengths = {};
   int32_t dataset = 0;  ///< of a blend, from 0: the one that the sample is from
@@ -38,7 +38,7 @@ struct Sample {
   }
 };
 
-/// Where the text of one of a sample's documents is from.
+/// Origin of the text of one of a sample's documents.
 struct TextOrigin {
   int64_t document = 0;  ///< of the sample, from 0
   std::string path;      ///< of a dataset's files, without extension, or of a file of texts
@@ -68,7 +68,7 @@ class Dataset {
   /// the data is damaged.
   virtual void fill(int64_t sample, int64_t epoch, Sample& out) const = 0;
 
-  /// Where the texts of a sample, which must exist, are from. Empty if the dataset does not know.
+  /// Origins of the texts of a sample, which must exist. Empty if the dataset does not know.
   virtual std::vector<TextOrigin> origins(int64_t /*sample*/, int64_t /*epoch*/) const {
     return {};
   }

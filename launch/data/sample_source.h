@@ -13,7 +13,7 @@
 
 namespace tessera {
 
-/// What samples are for.
+/// Purpose of samples.
 struct SampleUse {
   uint64_t seed = 0;      ///< of their randomness
   bool training = false;  ///< whether to augment them
@@ -30,7 +30,7 @@ class SampleSource {
   /// Mean bytes of text per token, from the dataset's metadata; 0 if it has none.
   virtual double bytes_per_token() const { return 0.0; }
 
-  /// What surrounds messages, if that is what it has.
+  /// Form of its messages; null if it has none.
   virtual std::shared_ptr<const ChatForm> chat() const { return nullptr; }
 
   /// Its sizes and a checksum of its content (see sampled_checksum()).

@@ -178,7 +178,7 @@ class DataOpener {
     return values;
   }
 
-  /// What surrounds the messages of the opened data.
+  /// Form of the messages of the opened data; null if it has none.
   std::shared_ptr<const ChatForm> chat() const {
     for (const auto& [path, source] : sources_) {
       if (auto form = source->chat()) return form;

@@ -22,7 +22,7 @@ struct TrainingData {
   std::shared_ptr<const Dataset> eval;  ///< eval.batches of it, spread evenly; may be null
   /// Defines the datasets' tokens and is saved in checkpoints; null in tests that do not need it.
   std::shared_ptr<const Tokenizer> tokenizer;
-  /// What surrounds the messages of the training data, if it has any; otherwise null.
+  /// Form of the messages of the training data; null if it has none.
   std::shared_ptr<const ChatForm> chat = {};
   std::vector<TrainPart> train_parts = {};  ///< the parts of `train`, in order
   /// The datasets of `eval`, in the order of Sample::dataset; empty without `eval`.

@@ -16,7 +16,7 @@ struct RankGpus {
   std::string why_none;  ///< why there is no usable GPU, if `addresses` is empty
 };
 
-/// What this program was built with.
+/// GPU libraries that this program was built with.
 struct GpuBuild {
   bool cuda = false;
   bool nccl = false;

@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-/// What a command asks for.
+/// Devices that a command asks for.
 struct DeviceRequest {
   DeviceChoice device = DeviceChoice::automatic;
   Backend backend = Backend::automatic;

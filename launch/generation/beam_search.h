@@ -16,7 +16,7 @@ struct BeamOptions {
   /// A text's score is the sum of its tokens' log probabilities, divided by its length to this
   /// power. Above 0 it favors longer texts, as in `transformers`; 0 divides by 1.
   double length_penalty = 1.0;
-  /// Of the tokens in a beam (RepetitionPenalty). As in `transformers`, it changes log
+  /// Penalty of the tokens in a beam (RepetitionPenalty). As in `transformers`, it changes log
   /// probabilities, which are then no longer those of a distribution.
   double repetition_penalty = 1.0;
   /// Tokens from here on are never chosen: a model's vocabulary may exceed its tokenizer's.

@@ -27,20 +27,19 @@ struct Chat {
 /// model.attention_prefix.
 std::vector<int32_t> encode_prompt(const ModelConfig& config, const Tokenizer& tokenizer,
                                    std::string_view prompt, std::string_view where);
-/// Likewise for a user's message; the tokens end where the assistant's reply begins.
+/// As above, for a user's message; the tokens end where the assistant's reply begins.
 std::vector<int32_t> encode_chat_prompt(const ModelConfig& config, const Tokenizer& tokenizer,
                                         const Chat& chat, std::string_view message,
                                         std::string_view where);
-/// Likewise for the messages of a conversation, of which the last one may be the beginning of the
-/// reply.
+/// As above, for the messages of a conversation; the last one may be the beginning of the reply.
 std::vector<int32_t> encode_messages(const ModelConfig& config, const Tokenizer& tokenizer,
                                      const ChatTemplate& form, std::span<const Message> messages,
                                      std::string_view where);
-/// Likewise, after chat.system. Throws also if the conversation has a system message of its own.
+/// As above, after chat.system. Throws also if the conversation has a system message of its own.
 std::vector<int32_t> encode_messages(const ModelConfig& config, const Tokenizer& tokenizer,
                                      const Chat& chat, std::span<const Message> messages,
                                      std::string_view where);
-/// Likewise for ids in decimal; throws also for one that is not in the model's vocabulary.
+/// As above, for ids in decimal; throws also for one that is not in the model's vocabulary.
 std::vector<int32_t> encode_prompt_ids(const ModelConfig& config, const Tokenizer& tokenizer,
                                        std::string_view ids, std::string_view where);
 

@@ -24,7 +24,7 @@ class QueriedModel : public GenerationModel {
   Tensor run(const Sample& text, const Ask& ask) { return run({&text, 1}, ask); }
 };
 
-/// The same shapes without data.
+/// Returns a batch of the same shapes without data.
 TokenBatch on_meta(TokenBatch batch);
 
 }  // namespace tessera

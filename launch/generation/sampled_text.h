@@ -13,7 +13,7 @@
 
 namespace tessera {
 
-/// Where a generated text ends.
+/// Conditions that end a generated text.
 struct TextEnds {
   std::vector<int32_t> tokens = {};  ///< each of them ends it, and is not a part of it
   int64_t max_tokens = 0;

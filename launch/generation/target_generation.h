@@ -43,7 +43,7 @@ std::vector<Target> generate_targets(GenerationModel& model, const Tokenizer& to
 /// as PairEncoder::encode_source does.
 Sample source_sample(const ModelConfig& config, const Tokenizer& tokenizer, std::string_view source,
                      bool truncate, std::string_view where);
-/// Likewise for ids in decimal; throws also for one that is not in the model's vocabulary.
+/// As above, for ids in decimal; throws also for one that is not in the model's vocabulary.
 Sample source_sample_of_ids(const ModelConfig& config, const Tokenizer& tokenizer,
                             std::string_view ids, bool truncate, std::string_view where);
 

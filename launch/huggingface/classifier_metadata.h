@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-/// What defines a classifier beside its weights and its head, and has no key in PEFT's
+/// Settings that define a classifier besides its weights and its head, and have no key in PEFT's
 /// adapter_config.json.
 struct ClassifierSettings {
   ProblemType problem_type = ProblemType::single_label_classification;

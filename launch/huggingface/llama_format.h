@@ -10,8 +10,8 @@ namespace tessera {
 /// those of "layer_types", if "use_sliding_window" is true.
 enum class WindowKeys : uint8_t { none, all_layers, some_layers };
 
-/// What distinguishes the config.json of Llama's relatives: keys, and the values that
-/// `transformers` takes for missing ones. All else is alike.
+/// Differences between the config.json of Llama's relatives: keys, and the values that
+/// `transformers` uses for missing ones. All else is alike.
 struct LlamaFormat {
   int64_t vocab_size, seq_length, mlp_size;
   int64_t num_kv_heads;  ///< 0: as many as heads

@@ -153,7 +153,7 @@ void add_roberta_heads(Names& names, const ModelConfig& model) {
   }
 }
 
-/// What precedes the names of the model without its head: nothing in a class without one.
+/// Prefix of the names of the model without its head: nothing in a class without one.
 std::string base_of(const ModelConfig& model, const char* base) {
   return model.head == Head::embedding ? "" : base;
 }

@@ -40,7 +40,7 @@ constexpr int64_t unused_positions(int64_t padding_token) { return padding_token
 /// The id that RoBERTa's configuration class has.
 inline constexpr int64_t kRobertaPadding = 1;
 
-/// What precedes the names of a model's tensors in the files of its adapters.
+/// Prefix of the names of a model's tensors in the files of its adapters.
 inline constexpr const char* kPeftPrefix = "base_model.model.";
 
 /// The layer that a weight or bias belongs to: its name up to the last dot.

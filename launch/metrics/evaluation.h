@@ -64,7 +64,7 @@ struct DatasetLosses {
 /// The result of an evaluation.
 struct Evaluation {
   Losses losses;
-  /// Of the averaged weights on the same targets, if they have an average.
+  /// Losses of the averaged weights on the same targets, if they have an average.
   std::optional<Losses> ema_losses = {};
   TargetCounts counts;
   /// Fraction of targets predicted correctly. A tie for the largest logit counts as correct; in
@@ -85,7 +85,7 @@ struct Evaluation {
   /// Nats of the predicted tokens / (ln 2 × bytes of text that they stand for). nullopt unless the
   /// model predicts text and these bytes are known.
   std::optional<double> bits_per_byte;
-  /// Of a blend, those of its datasets that have targets; empty for an embedding head.
+  /// Losses of each dataset of a blend that has targets; empty for an embedding head.
   std::vector<DatasetLosses> datasets;
   std::vector<ChoiceScores> choices;  ///< of files of multiple-choice questions
 
@@ -144,7 +144,7 @@ class EvaluationCounts {
   void add_numbers(const TokenBatch& batch, const Tensor& predictions);
   void add_entities(const TokenBatch& batch, const Tensor& predictions);
 
-  /// What the classification head predicts; nullopt if there is none.
+  /// The classification head's problem; nullopt if there is none.
   std::optional<ProblemType> type_;
   /// How often each token was a target.
   std::vector<int64_t> targets_;

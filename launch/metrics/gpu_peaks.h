@@ -8,8 +8,7 @@
 
 namespace tessera {
 
-/// What NVIDIA's data sheets promise of a GPU. A link moves `nvlink` bytes/s, half of them each
-/// way.
+/// Peaks of a GPU in NVIDIA's data sheets. A link moves `nvlink` bytes/s, half of them each way.
 struct GpuPeaks {
   std::string_view name;          ///< a part of the device's name
   double bf16 = 0.0;              ///< dense FLOP/s of matrix products on tensor cores

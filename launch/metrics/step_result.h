@@ -42,7 +42,7 @@ struct StepResult {
   int64_t skipped_steps = 0;  ///< of the whole run, because they were not finite, or spikes
   std::optional<BadStep> bad_step = {};  ///< the last skipped step since the previous result
 
-  /// Of the gradient, in samples, as of the last measurement; nullopt: not known.
+  /// Noise scale of the gradient, in samples, at the last measurement; nullopt: not known.
   std::optional<double> noise_scale = {};
 
   int64_t steps = 0;               ///< since the previous result

@@ -23,7 +23,7 @@ struct ValueHistogram {
   void add(std::span<const float> values);
   int64_t total() const;
 
-  /// Where a bucket ends and the next one begins.
+  /// Returns the value at which a bucket ends and the next one begins.
   static double end_of(int64_t bucket);
 };
 

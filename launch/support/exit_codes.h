@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-/// What an exit code says, and what `tessera supervise` does then.
+/// Meaning of an exit code, and the reaction of `tessera supervise`.
 struct ExitCodeMeaning {
   ExitCode code;
   bool restarts;               ///< whether `supervise` starts such a run again

@@ -14,7 +14,7 @@
 
 namespace tessera {
 
-/// What stands beside a part of a text; nothing at the start and at the end of the text.
+/// Neighbors of a part of a text; none at the start and at the end of the text.
 struct TextNeighbors {
   bool follows_text = false;                     ///< whether other text precedes the part
   bool after_space = false;                      ///< whether that ends with white space

@@ -15,9 +15,9 @@ namespace tessera {
 TokenBatches continuation_batches(std::shared_ptr<const ContinuationDataset> dataset,
                                   const ModelConfig& config, int64_t micro_batch, Communicator& dp);
 
-/// What a model says about the continuations of a dataset.
+/// Scores of a model for the continuations of a dataset.
 struct ContinuationScores {
-  /// Of each continuation after its context: the sum of log p of its tokens.
+  /// The sum of log p of the tokens of each continuation after its context.
   std::vector<double> log_likelihoods;
   /// Whether no other token is likelier than any of its tokens, as greedy decoding would choose.
   std::vector<bool> greedy;

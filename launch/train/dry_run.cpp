@@ -95,7 +95,7 @@ void dry_evaluate(Model& model, const TokenBatch& batch, const SequenceShard& ro
   model.token_scores(ctx, batch);  // of multiple-choice questions
 }
 
-/// The same batch with only its first targets.
+/// Returns the batch with only its first targets.
 TokenBatch with_targets(TokenBatch batch, int64_t count) {
   batch.targets = batch.targets.slice(0, count);
   batch.target_rows = batch.target_rows.slice(0, count);

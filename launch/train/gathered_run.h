@@ -54,13 +54,13 @@ GatheredRun train_and_gather(const RunConfig& config, const GatherOptions& optio
 std::optional<std::string> difference(const WholeTensors& actual, const WholeTensors& expected,
                                       double tolerance);
 
-/// Likewise if the root mean square of the difference of each tensor is within `tolerance` × that
-/// of the tensor, or of all tensors / 100 if that is larger: for runs in bf16, where single
-/// elements may be far off.
+/// As above, but nullopt if the root mean square of the difference of each tensor is within
+/// `tolerance` × that of the tensor, or of all tensors / 100 if that is larger: for runs in bf16,
+/// where single elements may be far off.
 std::optional<std::string> mean_difference(const WholeTensors& actual, const WholeTensors& expected,
                                            double tolerance);
 
-/// Likewise for equal bits.
+/// As above, but nullopt if all bits are equal.
 std::optional<std::string> bit_difference(const WholeTensors& actual, const WholeTensors& expected);
 
 }  // namespace tessera

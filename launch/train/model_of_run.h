@@ -31,7 +31,7 @@ class ModelOfRun final : public QueriedModel {
   Tensor run(std::span<const Sample> texts, const Ask& ask) override;
 
  private:
-  /// Of steps, or one of its own if that is too small.
+  /// The arena of steps, or one of its own if that is too small.
   Arena& arena_for(const TokenBatch& batch, const Ask& ask);
 
   const RunConfig& config_;

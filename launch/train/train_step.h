@@ -56,7 +56,7 @@ class MicroStepRunner {
 /// it on the meta device, and `tessera plan` runs it with communicators that have no peers.
 class TrainStep {
  public:
-  /// What a step loaded from its source.
+  /// Data that a step loaded from its source.
   struct Loaded {
     TargetCounts counts;        ///< over all data ranks
     double wait_seconds = 0.0;  ///< the longest wait of a rank for its data
@@ -90,14 +90,15 @@ class TrainStep {
   /// Whether run() measures the gradient of the first micro-batch in step number `step`, counted
   /// from 0, for the noise scale (log.noise_scale_interval).
   bool measures_noise(int64_t step) const;
-  /// Of the last step that measured: the squared norm of the mean gradient of a data rank's first
-  /// micro-batch, averaged over the data ranks, and that of the step. Waits for the device.
+  /// Returns, for the last step that measured, the squared norm of the mean gradient of a data
+  /// rank's first micro-batch, averaged over the data ranks, and that of the step. Waits for the
+  /// device.
   GradientSquares gradient_squares();
 
   /// The context of micro-batch i of a step.
   StepContext context_of(int64_t step, const MicroBatchSource& batches, int64_t i) const;
 
-  /// What of the past decides whether a step is skipped. Waits for the device.
+  /// The part of the past that decides whether a step is skipped. Waits for the device.
   ClipState clip_state() { return update_.clip().state(); }
 
   /// Bytes of gradients that are reduced in bf16.
@@ -113,7 +114,7 @@ class TrainStep {
                             const TargetCounts& counts, bool measures_noise);
   /// After the first of `micro_batches`. If that is also the last one, hands over all gradients.
   void measure_first(int64_t micro_batches);
-  /// Of an embedding head, whose loss compares the texts of the global batch. With several
+  /// Trains an embedding head, whose loss compares the texts of the global batch. With several
   /// micro-batches, embeds all of them without keeping activations, and then each again for its
   /// backward pass (Gao et al., "Scaling Deep Contrastive Learning Batch Size under Memory Limited
   /// Setup", 2021). Dropout draws the same numbers both times, so the gradients are exact.

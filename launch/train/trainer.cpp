@@ -60,7 +60,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 constexpr const char* kOptimizerKey = "optimizer";
 /// The tokens of the run so far, without padding.
 constexpr const char* kTokensKey = "tokens";
-/// The same for the steps that were skipped.
+/// The steps that were skipped so far.
 constexpr const char* kSkippedKey = "skipped_steps";
 /// Rollbacks so far.
 constexpr const char* kRollbacksKey = "rollbacks";

@@ -115,7 +115,8 @@ class Trainer {
       std::function<void(QueriedModel& model, const Tokenizer& tokenizer, const Sample& sample)>;
   void ask(const AskModel& question);
 
-  /// Of all parameters, with the gradients of the last step. Throws like result().
+  /// Returns the histograms of all parameters, with the gradients of the last step. Throws like
+  /// result().
   std::vector<ParameterHistograms> histograms();
 
   /// From now on, saves keep the checkpoint of this step besides the newest ones.
@@ -180,7 +181,7 @@ class Trainer {
   /// Describes a step that was skipped and, if it was not finite and no weight has changed since,
   /// computes it again. Collective.
   BadStep describe_bad_step(int64_t step, const BadReason& reason);
-  /// What the user should know about the work since the last result: a sentence, or "".
+  /// Takes the note to the user about the work since the last result: a sentence, or "".
   std::string take_note();
   /// Adds a sentence about steps that were skipped since the last result.
   void add_skipped_steps(const StepRecord& record, StepResult& result);

@@ -9,7 +9,7 @@
 #include "launch/train/trainer.h"
 #include "parallel/communicators/exchange.h"
 
-// What a run asks its model between two steps.
+// Questions of a run to its model between two steps.
 namespace tessera {
 namespace {
 

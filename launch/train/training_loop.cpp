@@ -28,7 +28,7 @@ namespace {
 /// Whether an event with period `interval` (0: never) is due after step `step`.
 bool is_due(int64_t interval, int64_t step) { return interval > 0 && step % interval == 0; }
 
-/// Likewise for an event that is due after the last step, too: that of the whole run. A start that
+/// Whether an event is due that is also due after the last step of the whole run. A start that
 /// stops before it adds none, so that eval.patience and the best checkpoint do not depend on stops.
 bool is_due_in_run(int64_t interval, int64_t step, const RunConfig& config) {
   return is_due(interval, step) || (step == config.train.steps && interval > 0);

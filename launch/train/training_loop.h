@@ -34,16 +34,17 @@ namespace tessera {
 /// was ended after saving the step and before evaluating.
 bool owes_evaluation(const RunConfig& config, int64_t step, const EvaluationHistory& history);
 
-/// Likewise for the samples of eval.prompts, in RUN/samples.jsonl, which rank 0 reads. Collective.
+/// Whether the samples of eval.prompts after `step` are missing in RUN/samples.jsonl, which rank 0
+/// reads. Collective.
 bool owes_samples(const RunConfig& config, int64_t step, Communicator& world);
 
-/// What a run logs of its attention.
+/// Attention that a run logs.
 struct AttentionOfRun {
   Json report;  ///< AttentionReport
   std::vector<Picture> pictures;
 };
 
-/// What a run calls for its log, and what is built of more than training.
+/// Functions of layers above training that a run calls for its log, and its clock.
 struct RunHooks {
   /// For log.report_interval: writes a page about a run, the folder, on rank 0. The page reloads
   /// itself if the run `goes_on`.

@@ -28,7 +28,7 @@ inline constexpr int64_t kMaxPosition = int64_t{1} << 62;
 inline constexpr const char* kModelKind = "model";
 inline constexpr const char* kOptimizerKind = "optimizer";
 
-/// Where a box of a global tensor is stored.
+/// A stored box of a global tensor.
 struct StoredSlice {
   std::string file;  ///< a file of the checkpoint's folder
   std::string key;   ///< the name of the slice in that file

@@ -16,7 +16,7 @@ constexpr bool is_float(DType dtype) {
 /// rounded. `from` may be unaligned. Throws unless is_float(dtype).
 void widen_to_float(DType dtype, const std::byte* from, float* to, int64_t count);
 
-/// Likewise for IEEE 754 half precision, which is not a DType because no op supports it.
+/// As above, from IEEE 754 half precision, which is not a DType because no op supports it.
 void widen_half_to_float(const std::byte* from, float* to, int64_t count);
 
 }  // namespace tessera

@@ -69,7 +69,7 @@ CLI::Option* add_choice(
       ->default_str(default_word);
 }
 
-/// Likewise for words that are their own value.
+/// Adds an option whose words are their own values.
 inline CLI::Option* add_choice(CLI::App& command, const std::string& name, std::string& value,
                                const std::vector<std::string>& words,
                                const std::string& description) {

@@ -34,7 +34,7 @@ using CommandLine = std::vector<NamedValue>;
 int run_on_ranks(const CommandLine& command_line,
                  const std::function<void(Communicator& world)>& body);
 
-/// The same for a body that returns the exit code, which must be the same on all ranks.
+/// As above, for a body that returns the exit code, which must be the same on all ranks.
 int run_to_exit_code(const CommandLine& command_line,
                      const std::function<ExitCode(Communicator& world)>& body);
 

@@ -23,7 +23,7 @@ bool is_image_file(const fs::path& path) {
   return extension == ".png" || extension == ".jpg" || extension == ".jpeg";
 }
 
-/// What is in a folder, sorted, without hidden files.
+/// Lists a folder, sorted, without hidden files.
 std::vector<fs::path> entries_of(const fs::path& folder) {
   std::vector<fs::path> paths;
   for (const auto& entry : fs::directory_iterator(folder)) {

@@ -77,7 +77,7 @@ class IndexedDataset {
   void check_documents() const;
   void require_sequence(int64_t sequence) const;
 
-  // Where the fields of the index are.
+  // Offsets of the fields of the index.
   size_t length_offset(int64_t sequence) const;
   size_t pointer_offset(int64_t sequence) const;
   size_t document_index_offset(int64_t entry) const;

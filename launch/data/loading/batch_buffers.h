@@ -90,7 +90,7 @@ class BatchBuffers {
   OwnedTensor labels_;             // (B × T)
   OwnedTensor patches_;            // (B × T, D) fp32; empty if D is 0
   OwnedTensor label_values_;       // (B, K) fp32; 0 × 0 if K is 0
-  /// Of the source texts, each (B × Ts), but the last (B × T + 1); empty if Ts is 0.
+  /// Buffers of the source texts, each (B × Ts), but the last (B × T + 1); empty if Ts is 0.
   OwnedTensor source_tokens_, source_positions_, source_padded_rows_, source_documents_;
   DeviceMark uploaded_;
   int64_t num_rows_ = 0;

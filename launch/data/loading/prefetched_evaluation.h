@@ -22,7 +22,7 @@ class PrefetchedEvaluation {
 
   /// Starts loading the first of `num_batches` eval batches and drops earlier loads.
   void start(int64_t num_batches);
-  /// Likewise for other data, with micro-batches of the same shape, until the next start().
+  /// As above, for other data, with micro-batches of the same shape, until the next start().
   /// `batches` must outlive this object.
   void start(const TokenBatches& batches, int64_t num_batches);
 

@@ -50,7 +50,7 @@ class TokenBatches {
   /// The training sample at a place of the run's order.
   int64_t train_sample_at(int64_t place) const;
 
-  /// Where its texts are from (Dataset::origins).
+  /// The origins of its texts (Dataset::origins).
   std::vector<TextOrigin> train_origins_at(int64_t place) const;
 
   /// Asks the system to prefetch what load_train() will read for all micro-batches of this step.

@@ -27,7 +27,7 @@ struct InputPart {
   size_t size() const;
 };
 
-/// What is known of text besides its tokens.
+/// Counts about a text besides its tokens.
 struct TextCounts {
   int64_t bytes = 0;    ///< of text, or of lines of ids
   int64_t unknown = 0;  ///< number of tokens

@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// What a dataset's tokens or labeled texts are used for.
+/// Use of a dataset's tokens or labeled texts.
 enum class DataPart : uint8_t { train, eval, test };
 
 /// "train", "eval" or "test"

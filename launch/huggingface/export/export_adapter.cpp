@@ -85,7 +85,7 @@ class AdapterTensors {
     }
   }
 
-  /// Of a module, without an adapter, of which training changed a part.
+  /// Adds the tensors of a module without an adapter, if training changed a part of it.
   void add_trained(const TensorName& name) {
     const bool changed = std::ranges::any_of(name.theirs, [&](const TheirTensor& theirs) {
       return changed_.contains(module_of(theirs.name));

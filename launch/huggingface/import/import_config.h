@@ -17,15 +17,15 @@ struct ImportedConfig {
   bool tied = true;
   /// Whether it is tied only if the files have no head that differs, as in T5 since transformers 5.
   bool tied_unless_stored = false;
-  /// Of an encoder–decoder: the first input of its decoder, and the token that ends a text, unless
-  /// there are several.
+  /// The first input of an encoder–decoder's decoder, and the token that ends a text, unless there
+  /// are several.
   std::optional<int64_t> decoder_start = {}, end_token = {};
   /// The id of the padding token, which only tensor_names() of RoBERTa reads.
   int64_t padding_token = 0;
   /// Label names of a classifier, by number; empty if config.json has only default names, or one
   /// that is not valid in data.labels.
   std::vector<std::string> labels;
-  /// What is lost, and what differs from Hugging Face's model only in training.
+  /// Features that are lost, and differences from Hugging Face's model only in training.
   std::vector<std::string> notes;
 };
 

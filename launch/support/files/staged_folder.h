@@ -11,7 +11,7 @@ namespace tessera {
 
 /// A folder that is filled under a unique hidden name beside PATH and renamed to PATH once it is
 /// complete and on disk. Unless publish() succeeds, it leaves nothing behind and PATH is unchanged.
-/// What a program that was killed has left behind, the next one for PATH deletes.
+/// Deletes first what a killed program has left behind for PATH.
 class StagedFolder {
  public:
   /// Returns why a folder may not be replaced, for example "holds notes.txt, which is mine", or

@@ -6,14 +6,14 @@
 
 namespace tessera {
 
-/// What counts as one document.
+/// Unit of text that is one document.
 enum class Documents : uint8_t {
   file,       ///< a whole file
   paragraph,  ///< lines up to a blank line; blank lines belong to no document
   line,       ///< each line
 };
 
-/// What counts as one sequence of a document.
+/// Unit of text that is one sequence of a document.
 enum class Sentences : uint8_t {
   none,  ///< the whole document
   line,  ///< each line

@@ -21,7 +21,7 @@ std::string escape_html(std::string_view text);
 /// they are escaped.
 std::string json_for_script(const Json& json);
 
-/// What a page uses besides its own elements and style.
+/// Resources of a page besides its own elements and style.
 struct PageUses {
   bool script = false;
   bool data_images = false;  ///< data: URLs

@@ -18,7 +18,7 @@ class TerminalText {
   std::string begun_;
 };
 
-/// The same for a whole text.
+/// Makes a whole text safe in the same way.
 std::string for_terminal(std::string_view text);
 
 }  // namespace tessera

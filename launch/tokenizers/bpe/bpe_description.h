@@ -13,7 +13,7 @@
 
 namespace tessera {
 
-/// What SentencePiece's "▁" is put in front of, as in the pre-tokenizer "Metaspace".
+/// Texts that SentencePiece's "▁" is put in front of, as in the pre-tokenizer "Metaspace".
 enum class PrefixMark : uint8_t {
   never,
   first,   ///< the start of a text
@@ -33,7 +33,7 @@ struct BpeDescription {
   /// Tokens that are found in any text before it is split into words, such as ModernBERT's runs of
   /// spaces.
   std::vector<int32_t> added;
-  /// Of these, those that absorb the preceding white space, such as RoBERTa's "<mask>", or the
+  /// Added tokens that absorb the preceding white space, such as RoBERTa's "<mask>", or the
   /// following one; those that are found in normalized text; those that are found only as words.
   std::vector<int32_t> strip_left, strip_right, normalized, single_word;
   /// Whether to put a space before text that does not start with one.

@@ -33,7 +33,7 @@ bool is_special_name(std::string_view text);
 /// neither bytes, nor made by a merge, nor added are special; a vocab.json does not mark them. With
 /// `ignore_merges` they are words, unless they are declared or have a special name.
 ///
-/// Of characters: the 256 bytes as "<0x0A>", characters, the results of merges, added and special
+/// Character-level: the 256 bytes as "<0x0A>", characters, the results of merges, added and special
 /// tokens, which are declared.
 ///
 /// A unigram model: pieces, added and special tokens, which are declared. Special tokens and the

@@ -129,7 +129,7 @@ void add_overview(std::string& html, const HeadMaps& maps, const std::string& id
   html += "</div>\n";
 }
 
-/// What a named attention is, in words.
+/// Describes a named attention in words.
 void add_attention_name(std::string& html, const SequenceAttention& sequence,
                         const AttentionMaps& attention) {
   if (attention.name.empty()) return;

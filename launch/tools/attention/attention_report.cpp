@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-/// Where maps are, for messages: "sequence 0" or "attention cross of sequence 0".
+/// Names the place of maps in messages: "sequence 0" or "attention cross of sequence 0".
 std::string place_of(const AttentionMaps& maps, size_t sequence) {
   if (maps.name.empty()) return fmt::format("sequence {}", sequence);
   return fmt::format("attention {} of sequence {}", maps.name, sequence);
@@ -99,7 +99,7 @@ Json to_json(const AttentionMaps& maps, size_t columns) {
   return json;
 }
 
-/// What has no name is alone, so that the sequence itself has its members.
+/// A text or attention without a name is the only one: the sequence itself has its members.
 Json to_json(const SequenceAttention& sequence) {
   Json json = Json::object();
   for (const AttentionText& text : sequence.texts) {

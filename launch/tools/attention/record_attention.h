@@ -24,7 +24,7 @@ struct AttentionChoice {
 AttentionReport record_attention(QueriedModel& model, const Tokenizer& tokenizer,
                                  const std::vector<Sample>& samples, const AttentionChoice& choice);
 
-/// The same of a model of images. Images have the model's size. Collective.
+/// As above, for a model of images. Images have the model's size. Collective.
 AttentionReport record_attention(QueriedModel& model, const std::vector<Pixels>& images,
                                  const AttentionChoice& choice);
 

@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-/// What a training run shows of its attention (log.attention_interval): the first kLayersOfRun
+/// Attention that a training run shows (log.attention_interval): the first kLayersOfRun
 /// layers and kHeadsOfRun heads, in the first document of a held-out sample, of which it reads at
 /// most kTokensOfRun tokens of each text.
 inline constexpr int64_t kLayersOfRun = 2, kHeadsOfRun = 4;

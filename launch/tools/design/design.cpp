@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of the whole time: what evaluations may take, and what is left for saves and surprises.
+/// Shares of the whole time for evaluations, and for saves and surprises.
 constexpr double kEvaluationShare = 0.03, kReserve = 0.03;
 /// Seconds that a candidate and the chosen run are measured for, at most these shares of the time.
 constexpr double kCandidateSeconds = 1.5, kCandidateShare = 0.01;

@@ -21,7 +21,7 @@ struct DesignFiles {
   std::filesystem::path run() const { return folder / "run"; }
 };
 
-/// What a design decides. Everything else has its default.
+/// Decisions of a design. Everything else has its default.
 struct RunDraft {
   ModelSize size = {};
   int64_t seq_length = 128;

@@ -16,7 +16,7 @@ constexpr double kOfTokens = 2085.43, kTokensExponent = 0.3658;
 /// after which more are worth 1/e as much.
 constexpr double kTokenRepeats = 15.39, kParameterRepeats = 5.31;
 
-/// What `amount` is worth if what exceeds `unique` loses its value over `repeats` times as much.
+/// Worth of `amount` if its excess over `unique` loses its value over `repeats` times as much.
 double worth(double amount, double unique, double repeats) {
   if (amount <= unique) return amount;
   const double excess = amount / unique - 1.0;

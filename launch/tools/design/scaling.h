@@ -18,7 +18,7 @@ struct ModelSize {
 /// From small to large. Each has 1.3 to 3.4 times the weights of the one before.
 std::span<const ModelSize> candidate_sizes();
 
-/// What a model is trained with.
+/// Size of a model and of its training data.
 struct TrainingAmount {
   double parameters = 0.0;     ///< weights that a token is multiplied with: blocks and output head
   double tokens = 0.0;         ///< seen in training, with repetitions

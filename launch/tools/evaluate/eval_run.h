@@ -39,7 +39,7 @@ struct EvalOptions {
   std::optional<ChatFormat> chat;              ///< of messages in `log_likelihoods`
 };
 
-/// What was scored of a file of texts.
+/// Amount of a file of texts that was scored.
 struct ScoredTexts {
   int64_t lines = 0;
   int64_t tokens = 0;  ///< that were predicted

@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-/// What the layers of a model hide in one row of a batch.
+/// The masks of a model's layers in one row of a batch.
 struct MaskView {
   /// Layers of one stack, and heads of them, with the same mask.
   struct Layers {

@@ -101,7 +101,7 @@ struct Roofline {
 /// can beat it. Throws Error if ranks exchange anything and the GPU has no link.
 Roofline roofline(const RunPlan& plan, const RooflineGpu& gpu);
 
-/// The same from the log of a dry run: fills lines, exchanges and seconds of `roofline`.
+/// Fills lines, exchanges and seconds of `roofline` from the log of a dry run.
 void add_work(const WorkLog& work, Roofline& roofline);
 
 /// The time of a step and of the whole run, with what was assumed, in a few lines.

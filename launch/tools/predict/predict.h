@@ -27,9 +27,9 @@ std::vector<std::vector<std::vector<Candidate>>> fill_masks(TextModel& model,
                                                             std::span<const MaskedText> texts,
                                                             int64_t top, int64_t vocab_size);
 
-/// What a classification head predicts for each text, which is one document: the probability of
-/// each label or, for regression, the number alone. There are at most model.rows() texts. Throws if
-/// the model has no classification head. Collective.
+/// Returns the classification head's prediction for each text, which is one document: the
+/// probability of each label or, for regression, the number alone. There are at most model.rows()
+/// texts. Throws if the model has no classification head. Collective.
 std::vector<std::vector<double>> predict_labels(TextModel& model, std::span<const Sample> texts);
 
 /// The likeliest label of each word of at most model.rows() texts, whose first tokens have targets

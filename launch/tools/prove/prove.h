@@ -32,7 +32,7 @@ struct Check {
   std::optional<std::string> failure;  ///< how it differs
 };
 
-/// What `tessera prove` has found.
+/// Findings of `tessera prove`.
 struct Certificate {
   RunConfig small;                    ///< the run that was checked
   std::vector<std::string> left_out;  ///< what it lacks, in sentences

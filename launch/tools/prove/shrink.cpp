@@ -93,7 +93,7 @@ void write_documents(const std::string& prefix, const ModelConfig& model, int64_
   writer.finish();
 }
 
-/// What a text with this first id is labeled with, as in a .tsv.
+/// Label of a text with this first id, as in a .tsv.
 std::string label_of(const ModelConfig& model, int64_t first) {
   switch (model.problem_type) {
     case ProblemType::single_label_classification:

@@ -20,7 +20,7 @@ struct ReplayOptions {
   int64_t step = 0;           ///< counted from 1
 };
 
-/// What metrics.jsonl says about a step.
+/// Values of a step in metrics.jsonl.
 struct LoggedStep {
   double loss = 0.0;
   double grad_norm = 0.0;

@@ -16,8 +16,8 @@ struct ReportOptions {
   bool overwrite = false;                   ///< whether it may replace what is no such page
 };
 
-/// Where the page of these options goes: by default report.html in the folder of a single run, or
-/// in the working directory.
+/// Path of the page of these options: by default report.html in the folder of a single run, or in
+/// the working directory.
 std::string report_file(const ReportOptions& options);
 
 /// Writes the page of some runs, as often as it is asked to.

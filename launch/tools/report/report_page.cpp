@@ -286,7 +286,7 @@ class Fold {
   bool folds_;
 };
 
-/// What the models wrote last. The script lets the reader choose the step.
+/// Adds the texts that the models wrote last. The script lets the reader choose the step.
 void add_samples(std::string& html, const std::vector<RunRecord>& runs,
                  const std::vector<std::string>& names) {
   const auto has = [](const RunRecord& run) { return !run.samples.empty(); };

@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-/// What a page says besides the runs.
+/// Contents of a page besides the runs.
 struct ReportFrame {
   std::string written;                    ///< when it was written
   std::optional<int64_t> reload_seconds;  ///< until it loads itself again, while a run is alive

@@ -161,7 +161,7 @@ class MetricsReader {
         std::max({record_.skipped_steps, skipped_, integer_at(line, "skipped_steps").value_or(0)});
   }
 
-  /// Of lines of one step, the last counts.
+  /// Sorts by step and keeps the last line of each.
   static void sort_steps(RunSeries& series) {
     std::ranges::stable_sort(series, {}, &RunPoint::step);
     RunSeries kept;

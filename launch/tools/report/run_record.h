@@ -44,7 +44,7 @@ struct RunStart {
   int64_t saved_step = 0;  ///< of the newest checkpoint at its end
 };
 
-/// What heads attended to after a step.
+/// Attention of heads after a step.
 struct RunAttention {
   int64_t step = 0;
   AttentionReport report;
@@ -67,7 +67,7 @@ struct DamagedLines {
   std::string text() const;
 };
 
-/// What the files of a run say about it.
+/// Contents of a run's files.
 struct RunRecord {
   static constexpr size_t kMostEvents = 500;  ///< of each kind
   static constexpr size_t kMostStarts = 1000;
@@ -102,11 +102,11 @@ struct RunRecord {
 /// writing.
 void read_metrics(std::istream& lines, RunRecord& record);
 
-/// Likewise for supervise.jsonl (launch/tools/supervise/journal.h): starts and restarts.
+/// As above, for supervise.jsonl (launch/tools/supervise/journal.h): starts and restarts.
 void read_journal(std::istream& lines, RunRecord& record);
 
-/// Likewise for samples.jsonl. Of more than kMostSamples steps, it leaves out some between the
-/// first and the last.
+/// As above, for samples.jsonl. If there are more than kMostSamples steps, leaves out some between
+/// the first and the last.
 void read_samples(std::istream& lines, RunRecord& record);
 
 /// Reads attention.json. A text that is no report is a problem of the record.

@@ -15,7 +15,7 @@ struct RestartOptions {
   int64_t most_host_failures = 3;             ///< in a row, then the host is left out
 };
 
-/// What to do after the end of a start.
+/// Decision after the end of a start.
 struct Decision {
   bool restarts = false;
   double delay = 0.0;     ///< seconds before the restart

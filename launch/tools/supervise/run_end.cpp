@@ -145,7 +145,7 @@ RunEnd explain_end(int launcher_code, const std::string& error_output,
   }
   const ExitCodeMeaning* meaning = find_exit_code(launcher_code);
   if (meaning != nullptr) end.code = meaning->code;
-  // Of hosts that cannot reach each other, a launcher may crash after its ranks have ended.
+  // If hosts cannot reach each other, a launcher may crash after its ranks have ended.
   if (launcher_code > 128 && any_hung(views)) end.code = ExitCode::hang;
   switch (end.code) {
     case ExitCode::finished:

@@ -23,7 +23,7 @@ struct RunEnd {
   }
 };
 
-/// What the supervisor saw, or did, before the command ended.
+/// Observations and actions of the supervisor before the command ended.
 struct Observed {
   std::optional<int> dead_rank;  ///< its process had ended without a message
   std::string hang;              ///< why the supervisor ended the command, or ""

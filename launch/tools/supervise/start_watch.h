@@ -35,7 +35,7 @@ class StartWatch {
   /// The recorders of this start; empty if there are none yet.
   std::vector<RankView> look() const;
   const Observed& observed() const { return observed_; }
-  /// Of this start, as far as known.
+  /// Number of ranks of this start, as far as known.
   int ranks() const { return ranks_; }
 
  private:

@@ -18,10 +18,10 @@ struct BadReason {
   std::string name() const { return is_spike ? "spike" : subject; }
 };
 
-/// Of the record's last step; nullopt if it was not skipped.
+/// Why the record's last step was skipped; nullopt if it was not.
 std::optional<BadReason> reason_of_last_step(const StepRecord& record, const TrainSection& train);
 
-/// Of the last step that was skipped, whatever step was the last. Its losses are not known any
+/// Why the last skipped step was skipped, whatever step was the last. Its losses are not known any
 /// more.
 BadReason reason_of_skipped_step(const StepRecord& record, const TrainSection& train);
 

@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-/// Of a member of the shards of trained parameters. Each element counts once.
+/// Sums the squares of a member of the shards of trained parameters. Each element counts once.
 std::vector<double> squares_of(const OptimizerState& state, const ParallelGroups& groups,
                                Tensor OptimizerShard::*member) {
   const ParameterStore& store = state.store();

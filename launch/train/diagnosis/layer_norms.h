@@ -16,8 +16,8 @@ struct ParameterSquares {
   std::vector<double> gradients;
 };
 
-/// Of masters, or of gradients that are summed over the ranks, before or after the step. The same
-/// on every rank. Wait for the device. Collective.
+/// Return Σ x² of masters, or of gradients that are summed over the ranks, before or after the
+/// step. The same on every rank. Wait for the device. Collective.
 std::vector<double> weight_squares(const OptimizerState& state, const ParallelGroups& groups);
 std::vector<double> gradient_squares(const OptimizerState& state, const ParallelGroups& groups);
 

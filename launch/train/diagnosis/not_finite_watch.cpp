@@ -11,7 +11,7 @@ namespace tessera {
 namespace {
 
 /// These write −∞ for logits beyond a rank's vocabulary, and +∞ for a text's similarity to itself.
-/// What they read has been checked, and so is what is computed from their outputs.
+/// Their inputs have been checked, and so are the results computed from their outputs.
 constexpr std::string_view kInfiniteOutputs[] = {"cross_entropy_statistics", "rescale_sum_exp"};
 
 PlaceStack& places_of(PlaceStack& own) {

@@ -16,9 +16,9 @@ struct ParameterHistograms {
   ValueHistogram gradients;  ///< summed over the ranks, before clipping
 };
 
-/// Of each parameter that is trained, in the order of the model, after a step. Each element counts
-/// once; the counts do not depend on the layout. The same on every rank. Copies weights and
-/// gradients to the host. Collective.
+/// Returns the histograms of each trained parameter, in the order of the model, after a step. Each
+/// element counts once; the counts do not depend on the layout. The same on every rank. Copies
+/// weights and gradients to the host. Collective.
 std::vector<ParameterHistograms> parameter_histograms(const OptimizerState& state,
                                                       const ParallelGroups& groups);
 

@@ -28,7 +28,7 @@ std::string list_of(const Items& items) {
 /// Runs micro-batches without graphs, so that the watch sees each op.
 class WatchedMicroSteps final : public MicroStepRunner {
  public:
-  /// Where the first tensor that is not finite was found.
+  /// The first tensor that is not finite, and its micro-batch.
   struct Found {
     int64_t micro_batch;
     NotFiniteTensor tensor;
@@ -69,7 +69,7 @@ class WatchedMicroSteps final : public MicroStepRunner {
   std::optional<Found> found_;
 };
 
-/// What a rank finds.
+/// The finding of one rank.
 struct RankFinding {
   Json json;  // as in all_findings()
   std::optional<WatchedMicroSteps::Found> found;
@@ -84,7 +84,7 @@ std::optional<std::string> not_finite_weight(const ParameterStore& store) {
   return std::nullopt;
 }
 
-/// The same of the gradients that it updates weights with.
+/// As above, of the gradients that it updates weights with.
 std::optional<std::string> not_finite_gradient(const OptimizerState& state) {
   const FiniteCheck check(state.store().device());
   for (const Parameter& parameter : state.store().parameters()) {

@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-/// Where a step that was not finite went wrong. The same on all ranks.
+/// Tells where a step that was not finite went wrong. The same on all ranks.
 struct StepDiagnosis {
   /// The first tensor on a data rank that is not finite.
   struct Found {

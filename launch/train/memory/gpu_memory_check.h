@@ -15,7 +15,7 @@ namespace tessera {
 /// tens of MiB.
 inline constexpr size_t kUnplannedBytes = size_t{512} << 20;
 
-/// The same for an empty GPU, on which the run would also start CUDA, its libraries and NCCL, whose
+/// As above for an empty GPU, on which the run would also start CUDA, its libraries and NCCL, whose
 /// communicators take most of this.
 inline constexpr size_t kUnplannedOfEmptyGpu = kUnplannedBytes + (size_t{1536} << 20);
 

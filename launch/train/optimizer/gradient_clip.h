@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-/// What of a run's past decides whether a step is skipped.
+/// The part of a run's past that decides whether a step is skipped.
 struct ClipState {
   int64_t skipped_steps = 0;
   /// The gradient norms of the last steps that were not skipped, in order; empty if no step is a
@@ -33,7 +33,7 @@ class GradientClip {
   /// Forgets all steps and failures except for those of `before`, whose last norms it uses.
   void reset(const ClipState& before = {});
 
-  /// The same on every rank. Waits for the device.
+  /// Returns the same state on every rank. Waits for the device.
   ClipState state();
 
   /// Returns the gradient scale for Optimizer::step(), (1) fp32, for step number `step`. `sums` are

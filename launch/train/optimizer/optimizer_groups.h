@@ -35,7 +35,7 @@ struct OptimizerGroups {
 /// Whether Muon updates a parameter: the weight of a linear layer in a block.
 bool updates_matrices(const OptimizerSection& settings, const Parameter& parameter);
 
-/// What the optimizer keeps of each parameter.
+/// The state that the optimizer keeps of each parameter.
 OptimizerStateSpec state_spec(const OptimizerSection& settings);
 
 /// Applies optimizer.weight_decay, lr_scales and layer_lr_decay, and of µP the factors of the

@@ -16,7 +16,7 @@ inline StochasticRounding value_rounding(const Parameter& parameter, Range eleme
   return {key, parameter.global_index(), elements.begin};
 }
 
-/// Likewise for its bf16 moments.
+/// How the bf16 moments of `elements` are rounded stochastically, but for the step.
 inline StochasticRounding moment_rounding(const Parameter& parameter, Range elements,
                                           uint64_t seed) {
   StochasticRounding rounding = value_rounding(parameter, elements, seed);
@@ -24,7 +24,7 @@ inline StochasticRounding moment_rounding(const Parameter& parameter, Range elem
   return rounding;
 }
 
-/// The same for the numbers after `steps_done` steps.
+/// Returns the rounding for the numbers after `steps_done` steps.
 inline StochasticRounding at_step(StochasticRounding rounding, int64_t steps_done) {
   rounding.key.step = narrow<uint32_t>(steps_done);
   return rounding;

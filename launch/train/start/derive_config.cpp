@@ -258,7 +258,7 @@ class Deriver {
     set("data.packing", "documents", fmt::format("for the examples in {}", *examples));
   }
 
-  /// Of checkpoint.from, if pre-training continues.
+  /// Takes the key from checkpoint.from if pre-training continues.
   void derive_next_sentence() {
     if (classifies()) return use_default("model.next_sentence");
     const ModelConfig from = model_from_json(checkpoint_from().manifest().model);
@@ -350,7 +350,7 @@ class Deriver {
         fmt::format("{}, from {}", to_string(identity_of(*derived_.tokenizer)), origin);
   }
 
-  /// Of messages, in a model that continues texts.
+  /// Finds the form of messages for a model that continues texts.
   void find_chat_form() {
     if (traits_of(config().model).objective != Objective::causal_lm) return;
     if (!own_ && !config().checkpoint.from) return;

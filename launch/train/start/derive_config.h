@@ -40,7 +40,7 @@ enum class DeriveFor : uint8_t { training, planning };
 DerivedConfig derive_config(const RunConfig& config, int64_t world_size, DeriveFor purpose,
                             const ReportSkipped& report = warn_of_skipped);
 
-/// The same for training on every rank of a run: only the first derives and reports. Collective.
+/// As above for training, on every rank of a run: only the first derives and reports. Collective.
 DerivedConfig derive_config(const RunConfig& config, Communicator& world,
                             const ReportSkipped& report);
 

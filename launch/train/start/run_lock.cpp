@@ -22,7 +22,7 @@ RunLock::RunLock(const std::string& run_dir)
 RunLock::Found RunLock::find() const {
   struct stat named = {}, locked = {};
   if (::stat(run_dir_.c_str(), &named) != 0) {
-    // Of other errors, such as a lost connection, saving knows more.
+    // Saving knows more about other errors, such as a lost connection.
     return errno == ENOENT ? Found::nothing : Found::locked;
   }
   const bool is_open = ::fstat(folder_.get(), &locked) == 0;

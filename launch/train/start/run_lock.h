@@ -14,7 +14,7 @@ class RunLock {
   /// Throws if another process holds the lock.
   explicit RunLock(const std::string& run_dir);
 
-  /// What is at the folder's path now: the locked folder, nothing, or another folder.
+  /// Looks what is at the folder's path now: the locked folder, nothing, or another folder.
   enum class Found : uint8_t { locked, nothing, other };
   Found find() const;
 
