@@ -236,32 +236,6 @@ Tensor Model::label_logits(const StepContext& ctx, const TokenBatch& batch) {
   return label_head_->logits(heads.ctx, passes_.at(ctx).output, heads.batch);
 }
 
-Tensor Model::positions_from(const StepContext& ctx, const Tensor& tokens, int64_t first) const {
-  require(tokens.shape().rank() == 2 && first + tokens.dim(1) <= config_.seq_length,
-          "model: tokens {} from position {} exceed model.seq_length {}", describe(tokens), first,
-          config_.seq_length);
-  const Tensor positions = ctx.arena.allocate(tokens.shape(), DType::i32);
-  fill_positions(first, positions);
-  return positions;
-}
-
-void Model::require_no_source(const char* what) const {
-  require(encoder_ == nullptr,
-          "Model::{} knows tokens alone, but an {} model also needs source texts", what,
-          architecture_of(config_.kind).name);
-}
-
-Tensor Model::logits(const StepContext& ctx, const Tensor& tokens) {
-  require_no_source("logits");
-  LanguageHead& head = language_head();
-  const Tensor positions = positions_from(ctx, tokens, 0);
-  const Tensor x = embeddings_->forward(ctx, tokens, positions, {});
-  const Tensor y = transformer_->forward(ctx, x, AttentionMask::none(), positions);
-  Tensor logits = ctx.arena.allocate({tokens.numel(), config_.vocab_size}, DType::f32);
-  head.whole_logits(ctx, y.view({tokens.numel(), config_.hidden_size}), logits);
-  return logits;
-}
-
 Tensor Model::extend(const StepContext& ctx, const Tensor& tokens, KeyValueCache& cache,
                      const SourceCache* source) {
   LanguageHead& head = language_head();
@@ -271,7 +245,11 @@ Tensor Model::extend(const StepContext& ctx, const Tensor& tokens, KeyValueCache
           "Model::extend: {} texts with {} encoded sources, but {} model needs {}", batch,
           source == nullptr ? 0 : source->sources(), encoder_ ? "this encoder-decoder" : "this",
           encoder_ ? "a divisor of their number" : "none");
-  const Tensor positions = positions_from(ctx, tokens, cache.length());
+  require(cache.length() + length <= config_.seq_length,
+          "Model::extend: tokens {} from position {} exceed model.seq_length {}", describe(tokens),
+          cache.length(), config_.seq_length);
+  const Tensor positions = ctx.arena.allocate(tokens.shape(), DType::i32);
+  fill_positions(cache.length(), positions);
   const Tensor x = embeddings_->forward(ctx, tokens, positions, {});
   std::optional<EncodedSource> encoded;
   if (source != nullptr) encoded = source->encoded(ctx, batch / source->sources() * length);

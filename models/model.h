@@ -92,10 +92,6 @@ class Model {
   /// target. Throws if the model has none.
   Tensor label_logits(const StepContext& ctx, const TokenBatch& batch);
 
-  /// Returns the logits (B × T, V) fp32 of all positions of tokens (B, T), whole on every tensor
-  /// rank.
-  Tensor logits(const StepContext& ctx, const Tensor& tokens);
-
   /// For generation: appends T new tokens (B, T) to the cache and returns the logits (B, V) fp32
   /// after the last one. T is 1 unless the cache is empty. An encoder–decoder also needs what
   /// encode() returned for S sources: the B / S texts of a source follow one another.
@@ -114,8 +110,6 @@ class Model {
   const ModelConfig& config() const { return config_; }
 
  private:
-  /// The positions first, first + 1, ... of tokens (B, T).
-  Tensor positions_from(const StepContext& ctx, const Tensor& tokens, int64_t first) const;
   struct Pass {
     std::optional<OutputBatch> read;  // by heads; nullopt: all rows
     Tensor output;                    // (r, C) of the rows that heads read
@@ -129,7 +123,6 @@ class Model {
   /// After forward().
   HeadPass head_pass(const StepContext& ctx, const TokenBatch& batch) const;
   LanguageHead& language_head() const;
-  void require_no_source(const char* what) const;
   EmbeddingHead& embedding_head() const;
   ModelConfig config_;
   ReadByHeads read_;

@@ -11,6 +11,7 @@
 #include "models/model.h"
 #include "tests/support/golden.h"
 #include "tests/support/runs/device_ranks.h"
+#include "tests/support/runs/random_batch.h"
 #include "tests/support/tensors.h"
 
 // Compares Tessera's GPT with Hugging Face's GPT2LMHeadModel, as described in
@@ -40,7 +41,6 @@ class GoldenModel {
   explicit GoldenModel(Communicator& tp)
       : tp_(tp),
         model_(golden_config(), store_, tp),
-        tokens_(test::from_ints(golden_.get<int32_t>("tokens"), {3, 16})),
         buffers_({3, 16}),
         on_device_({3, 16}, test::test_device()),
         sums_({LossSums::kCount}, DType::f64),
@@ -73,14 +73,14 @@ class GoldenModel {
 
   Tensor logits() {
     arena_.reset();
-    return model_.logits(StepContext{arena_}, tokens_.tensor);
+    return model_.token_logits(StepContext{arena_},
+                               test::with_every_target(on_device_.upload(buffers_)));
   }
 
   Communicator& tp_;
   test::Golden golden_{"gpt2"};
   ParameterStore store_;
   Model model_;
-  test::TestTensor tokens_;
   BatchBuffers buffers_;
   DeviceBatch on_device_;
   test::TestTensor sums_;

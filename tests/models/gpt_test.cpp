@@ -12,6 +12,7 @@
 #include "models/model.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/runs/device_ranks.h"
+#include "tests/support/runs/random_batch.h"
 #include "tests/support/tensors.h"
 
 namespace tessera {
@@ -36,14 +37,14 @@ void expect_extending_is_forward(const ModelConfig& config) {
       store.allocate(test::test_device(), DType::f32, StoreFor::inference);
       store.initialize(5);
       Arena arena(test::test_device(), size_t{4} << 20);
-      const test::TestTensor tokens = test::random_ints({1, 12}, 0, 29, 1);
-      const test::TestTensor whole = test::copy_of(model.logits(StepContext{arena}, tokens.tensor));
+      const test::RandomBatch text(config, 1, 1);
+      const test::TestTensor whole = test::copy_of(
+          model.token_logits(StepContext{arena}, test::with_every_target(text.batch)));
 
       KeyValueCache cache = model.make_cache(1);
       int64_t seen = 0;
       for (const int64_t chunk : {5, 1, 1, 1, 1, 1, 1, 1}) {
-        const Tensor fresh(tokens.tensor.data<int32_t>() + seen, {1, chunk}, DType::i32,
-                           test::test_device());
+        const Tensor fresh = text.batch.tokens.slice(seen, seen + chunk).view({1, chunk});
         arena.reset();
         const Tensor logits = model.extend(StepContext{arena}, fresh, cache);
         seen += chunk;
@@ -152,8 +153,8 @@ std::vector<double> logits_of(const ModelConfig& config,
     store.initialize(5);
     change(store);
     Arena arena(test::test_device(), size_t{4} << 20);
-    const test::TestTensor tokens = test::random_ints({1, 12}, 0, 29, 1);
-    logits = test::to_doubles(model.logits(StepContext{arena}, tokens.tensor));
+    const test::RandomBatch text(config, 1, 1);
+    logits = test::to_doubles(model.token_logits(StepContext{arena}, text.batch));
   });
   return logits;
 }
@@ -188,11 +189,14 @@ TEST(Gpt, LaterTokensDoNotAffectEarlierLogits) {
     store.allocate(test::test_device(), DType::f32, StoreFor::inference);
     store.initialize(5);
     Arena arena(test::test_device(), size_t{4} << 20);
-    test::TestTensor tokens = test::random_ints({1, 12}, 0, 29, 1);
-    const test::TestTensor before = test::copy_of(model.logits(StepContext{arena}, tokens.tensor));
+    test::RandomBatch text(small_config(), 1, 1);
+    const test::TestTensor before =
+        test::copy_of(model.token_logits(StepContext{arena}, text.batch));
+    const test::TestTensor tokens = test::copy_of(text.batch.tokens);
     tokens.tensor.data<int32_t>()[7] = (tokens.tensor.data<int32_t>()[7] + 1) % 29;
+    text.batch.tokens = tokens.tensor;
     arena.reset();
-    const Tensor after = model.logits(StepContext{arena}, tokens.tensor);
+    const Tensor after = model.token_logits(StepContext{arena}, text.batch);
     test::expect_same_bits(after.slice(0, 7), before.tensor.slice(0, 7),
                            "logits before the change");
   });
@@ -205,7 +209,8 @@ TEST(Gpt, RefusesMoreTokensThanPositions) {
     store.allocate(kMeta, DType::f32, StoreFor::inference);
     Arena arena(kMeta);
     const Tensor tokens(nullptr, {1, 13}, DType::i32, kMeta);
-    EXPECT_THROW(model.logits(StepContext{arena}, tokens), Error);
+    KeyValueCache cache = model.make_cache(1);
+    EXPECT_THROW(model.extend(StepContext{arena}, tokens, cache), Error);
   });
 }
 

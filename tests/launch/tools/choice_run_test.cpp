@@ -134,7 +134,7 @@ class Reference {
     sample.targets.assign(tokens.size(), 0);
     sample.document_lengths = {static_cast<int32_t>(tokens.size())};
     return model_.run(sample, [](Model& asked, const StepContext& ctx, const TokenBatch& batch) {
-      return asked.logits(ctx, batch.tokens.view({1, batch.num_tokens()}));
+      return asked.token_logits(ctx, batch);
     });
   }
 

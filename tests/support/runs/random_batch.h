@@ -22,4 +22,11 @@ class RandomBatch {
   DeviceBatch on_device_;
 };
 
+/// Returns a batch of full rows with some target at every token, for the logits of all of them.
+inline TokenBatch with_every_target(TokenBatch batch) {
+  batch.target_rows = batch.padded_rows;
+  batch.targets = batch.tokens;
+  return batch;
+}
+
 }  // namespace tessera::test
