@@ -68,7 +68,7 @@ size_t largest_passes(Model& model, Arena& arena, int64_t rows, size_t first, bo
 class Passes {
  public:
   /// `texts` must outlive this.
-  Passes(GenerationModel& model, std::span<const SampledText> texts)
+  Passes(QueriedModel& model, std::span<const SampledText> texts)
       : model_(model),
         texts_(texts),
         cache_(model.model().make_cache(std::ssize(texts))),
@@ -127,7 +127,7 @@ class Passes {
   }
 
  private:
-  GenerationModel& model_;
+  QueriedModel& model_;
   std::span<const SampledText> texts_;
   KeyValueCache cache_;
   size_t count_;                   // the number of tokens of each text that the next pass reads
@@ -197,7 +197,7 @@ void truncate_prompt(const ModelConfig& config, int64_t max_tokens, std::vector<
   if (std::ssize(prompt) > most) prompt.erase(prompt.begin(), prompt.end() - most);
 }
 
-void continue_texts(GenerationModel& model, std::span<SampledText> texts, const OnToken& on_token) {
+void continue_texts(QueriedModel& model, std::span<SampledText> texts, const OnToken& on_token) {
   const MemoryUse use("", kSplitAdvice);
   std::optional<Passes> passes;
   all_or_none(model.tp(), [&] { passes.emplace(model, texts); });

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "launch/data/datasets/chat_template.h"
-#include "launch/generation/generation_model.h"
+#include "launch/generation/queried_model.h"
 #include "launch/generation/sampled_text.h"
 #include "launch/tokenizers/tokenizer.h"
 
@@ -63,7 +63,7 @@ void truncate_prompt(const ModelConfig& config, int64_t max_tokens, std::vector<
 /// seq_length tokens; when the context is full, the newest half, or as much as
 /// model.attention_prefix, becomes the new prompt. A text does not depend on the others, except for
 /// rounding. Collective over model.tp().
-void continue_texts(GenerationModel& model, std::span<SampledText> texts,
+void continue_texts(QueriedModel& model, std::span<SampledText> texts,
                     const OnToken& on_token = {});
 
 /// Runs on the meta device the passes that continue any one text, those with the most memory.

@@ -139,7 +139,7 @@ Sample first_of_target(SequenceEnds ends) {
 
 }  // namespace
 
-std::vector<Target> generate_targets(GenerationModel& model, const Tokenizer& tokenizer,
+std::vector<Target> generate_targets(QueriedModel& model, const Tokenizer& tokenizer,
                                      std::span<const Sample> sources, const TargetOptions& options,
                                      int64_t first, const OnToken& on_token) {
   const MemoryUse use("", kSplitAdvice);
@@ -210,7 +210,7 @@ Sample source_sample_of_ids(const ModelConfig& config, const Tokenizer& tokenize
   return sample;
 }
 
-Sample sample_with_written_target(GenerationModel& model, const Tokenizer& tokenizer,
+Sample sample_with_written_target(QueriedModel& model, const Tokenizer& tokenizer,
                                   std::string_view source, std::string_view where) {
   const ModelConfig& config = model.config();
   Sample sample = source_sample(config, tokenizer, source, false, where);

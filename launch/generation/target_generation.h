@@ -9,7 +9,7 @@
 
 #include "launch/data/sample.h"
 #include "launch/generation/beam_search.h"
-#include "launch/generation/generation_model.h"
+#include "launch/generation/queried_model.h"
 #include "launch/generation/sampled_text.h"
 #include "launch/generation/sampler.h"
 #include "launch/generation/stop_strings.h"
@@ -35,7 +35,7 @@ struct Target {
 /// token (source_sample()). `first` is the number of the first one, on which the samples depend.
 /// Calls `on_token`, if it is set, for each new token of a text, unless there are several beams.
 /// Throws if the tokenizer has no token that ends a text. Collective over model.tp().
-std::vector<Target> generate_targets(GenerationModel& model, const Tokenizer& tokenizer,
+std::vector<Target> generate_targets(QueriedModel& model, const Tokenizer& tokenizer,
                                      std::span<const Sample> sources, const TargetOptions& options,
                                      int64_t first = 0, const OnToken& on_token = {});
 
@@ -50,7 +50,7 @@ Sample source_sample_of_ids(const ModelConfig& config, const Tokenizer& tokenize
 /// The input for a source text and the target that the model writes for it with greedy search: the
 /// parts of the source, and what the decoder reads to write the target and its end. Throws as
 /// source_sample() does. Collective over model.tp().
-Sample sample_with_written_target(GenerationModel& model, const Tokenizer& tokenizer,
+Sample sample_with_written_target(QueriedModel& model, const Tokenizer& tokenizer,
                                   std::string_view source, std::string_view where);
 
 /// Runs on the meta device the passes that write a target for any one source, without beams, those

@@ -53,7 +53,7 @@ SampleWriter::SampleWriter(const RunConfig& config, const Tokenizer* tokenizer,
   }
 }
 
-std::vector<ModelSample> SampleWriter::write(GenerationModel& model, const ParallelGroups& groups,
+std::vector<ModelSample> SampleWriter::write(QueriedModel& model, const ParallelGroups& groups,
                                              int64_t step) const {
   const uint64_t seed = seed_for(seed_, fmt::format("samples of step {}", step));
   std::vector<ModelSample> samples;
@@ -66,7 +66,7 @@ std::vector<ModelSample> SampleWriter::write(GenerationModel& model, const Paral
   return samples;
 }
 
-std::string SampleWriter::write_one(GenerationModel& model, size_t prompt, uint64_t seed) const {
+std::string SampleWriter::write_one(QueriedModel& model, size_t prompt, uint64_t seed) const {
   const auto number = static_cast<int64_t>(prompt);
   SamplingOptions sampling = sampling_;
   sampling.seed = seed;

@@ -8,7 +8,7 @@
 #include "launch/config/chat_form.h"
 #include "launch/config/run_config.h"
 #include "launch/data/sample.h"
-#include "launch/generation/generation_model.h"
+#include "launch/generation/queried_model.h"
 #include "launch/generation/sampled_text.h"
 #include "launch/generation/target_generation.h"
 #include "launch/metrics/model_sample.h"
@@ -30,11 +30,11 @@ class SampleWriter {
   /// passes on every rank, so that ranks may share the weights. Each text is written alone, and the
   /// random numbers depend only on run.seed, the step and the prompt's place. Collective over the
   /// world.
-  std::vector<ModelSample> write(GenerationModel& model, const ParallelGroups& groups,
+  std::vector<ModelSample> write(QueriedModel& model, const ParallelGroups& groups,
                                  int64_t step) const;
 
  private:
-  std::string write_one(GenerationModel& model, size_t prompt, uint64_t seed) const;
+  std::string write_one(QueriedModel& model, size_t prompt, uint64_t seed) const;
 
   const Tokenizer& tokenizer_;
   std::vector<std::string> prompts_;
