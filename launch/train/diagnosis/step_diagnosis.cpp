@@ -69,12 +69,6 @@ class WatchedMicroSteps final : public MicroStepRunner {
   std::optional<Found> found_;
 };
 
-/// The finding of one rank.
-struct RankFinding {
-  Json json;  // as in all_findings()
-  std::optional<WatchedMicroSteps::Found> found;
-};
-
 /// The first parameter with a value that is not finite on this rank.
 std::optional<std::string> not_finite_weight(const ParameterStore& store) {
   const FiniteCheck check(store.device());
