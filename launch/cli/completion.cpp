@@ -65,6 +65,11 @@ struct Place {
   const CLI::Option* option = nullptr;
 };
 
+/// The commands that may follow a command's options: its own or, of `run` and `supervise`, all.
+std::vector<const CLI::App*> commands_after(const CLI::App& app, const CLI::App& command) {
+  return (command.get_prefix_command() ? app : command).get_subcommands({});
+}
+
 Place place_after(const CLI::App& app, std::span<const std::string> words) {
   Place place = {&app};
   for (const std::string& word : words) {
@@ -80,11 +85,14 @@ Place place_after(const CLI::App& app, std::span<const std::string> words) {
       place.option = nullptr;
       continue;
     }
-    const std::vector<const CLI::App*> subcommands = place.command->get_subcommands({});
+    const std::vector<const CLI::App*> subcommands = commands_after(app, *place.command);
     if (subcommands.empty()) continue;
     const auto named = std::ranges::find(subcommands, word, &CLI::App::get_name);
-    if (named == subcommands.end()) return {nullptr};
-    place.command = *named;
+    if (named != subcommands.end()) {
+      place.command = *named;
+    } else if (!place.command->get_prefix_command()) {
+      return {nullptr};
+    }  // otherwise the value of -np, or a word for mpirun
   }
   return place;
 }
@@ -139,7 +147,7 @@ std::vector<std::string> next_words(const CLI::App& app, std::span<const std::st
       for (const std::string& name : option->get_lnames()) all.push_back("--" + name);
     }
   } else {
-    for (const CLI::App* subcommand : place.command->get_subcommands({})) {
+    for (const CLI::App* subcommand : commands_after(app, *place.command)) {
       all.push_back(subcommand->get_name());
     }
     for (const CLI::Option* option : place.command->get_options()) {
