@@ -6,9 +6,9 @@
 
 namespace tessera {
 
-/// Runs host actions of a pass that enqueue no kernels, such as starting a collective. While a pass
-/// is captured as a graph, the graph is cut there, and the actions are kept: a launch runs them
-/// between the graph's parts. Nothing may be pending on the captured stream at a cut.
+/// Keeps what the host does in a pass that is captured as a graph, besides enqueuing kernels, such
+/// as starting a collective. The graph is cut there, and a launch runs the actions between its
+/// parts. Nothing may be pending on another stream at a cut.
 class PassRecorder {
  public:
   using Action = std::function<void()>;

@@ -38,7 +38,7 @@ std::string to_string(const std::vector<int>& group) {
   return fmt::format("{{{}}}", join_shortened(names, ", "));
 }
 
-/// Hides axes of size 1, except for these two.
+/// Axes of size 1 are hidden, except for these two.
 bool is_shown(const ProcessGrid& grid, Axis axis) {
   return axis == Axis::data || axis == Axis::tensor || grid.size(axis) > 1;
 }

@@ -137,10 +137,9 @@ const ChatForm& plain_form() {
 }
 
 Json to_json(const ChatForm& form) {
-  Json json = {{"name", form.name},
-               {"jinja", form.jinja},
-               {"jinja_tokens", Json(form.jinja_tokens)},
-               {"date", form.date}};
+  Json json = {
+      {"name", form.name}, {"jinja", form.jinja}, {"jinja_tokens", Json(form.jinja_tokens)}};
+  if (!form.date.empty()) json["date"] = form.date;
   if (!form.problem.empty()) {
     json["problem"] = form.problem;
     return json;
@@ -165,7 +164,7 @@ ChatForm chat_form_from_json(const Json& json, const std::string& where) {
             quote(name), json_type(token));
     form.jinja_tokens[name] = token.get<std::string>();
   }
-  form.date = object.text("date");
+  if (object.has("date")) form.date = object.text("date");
   if (object.has("problem")) {
     form.problem = text_in(object, "problem");
     return form;

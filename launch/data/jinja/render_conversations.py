@@ -2,8 +2,8 @@
 
 The request also has {"rows": texts in JSON, "lists": the columns with messages, of which the last is learned, "columns":
 their names in the file if they have others, "prompt_end", "given", "reply_end": of the ChatForm, "names": special
-tokens that texts may not contain}. The answer has "rows", for each {"parts": what precedes a reply and the reply with its end, in turn, "given": how many
-replies are not learned}, or {"problem"}.
+tokens that texts may not contain}. The answer has "rows", for each {"parts": what precedes a reply and the reply with
+its end, in turn, "given": how many replies are not learned}, or {"problem"}.
 
 A reply begins where the text of a prompt of all that precedes it ends, and ends with the first `reply_end`. What is
 written before the previous message may depend on later ones (thoughts, lists of tools): that message becomes MARK, and
