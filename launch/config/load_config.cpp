@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/exit_code.h"
 #include "launch/config/key_reader.h"
 #include "launch/config/schema_list.h"
 #include "launch/config/values/config_issues.h"
 #include "launch/support/files/folders.h"
 #include "launch/support/text/json.h"
 #include "models/architecture.h"
-#include "parallel/communicators/exchange.h"
 
 namespace tessera {
 namespace {

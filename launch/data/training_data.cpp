@@ -9,6 +9,7 @@
 
 #include "core/checked.h"
 #include "core/error.h"
+#include "core/exit_code.h"
 #include "core/random.h"
 #include "launch/config/values/value_rule.h"
 #include "launch/data/datasets/chat_template.h"
@@ -20,7 +21,6 @@
 #include "launch/tokenizers/id_tokenizer.h"
 #include "launch/tokenizers/tokenizer_identity.h"
 #include "models/architecture.h"
-#include "parallel/communicators/exchange.h"
 
 namespace tessera {
 namespace {

@@ -21,14 +21,6 @@ std::vector<std::string> all_gather_strings(Communicator& group, std::string_vie
 /// Returns the root's text; the other ranks' texts are ignored.
 std::string broadcast_string(Communicator& group, std::string_view text, int root);
 
-/// An error that every rank of a group throws with the same message, so that one rank can print it
-/// and all can exit in order.
-class SharedError : public CodedError {
- public:
-  explicit SharedError(const std::string& message, ExitCode code = ExitCode::failed)
-      : CodedError(message, code) {}
-};
-
 /// The error of one rank.
 struct RankError {
   std::string message = {};  ///< "" if there is none
@@ -81,26 +73,6 @@ void all_alike(Communicator& group, Body&& body) {
     error = handled_error();
   }
   raise_on_all(group, error);
-}
-
-/// Runs `body` and returns its result. Its errors without an exit code of their own get `code`;
-/// those of devices and peers, which say nothing about the body, do not.
-template <typename Body>
-decltype(auto) with_exit_code(ExitCode code, Body&& body) {
-  try {
-    return std::forward<Body>(body)();
-  } catch (const DeviceError&) {
-    throw;
-  } catch (const PeerError&) {
-    throw;
-  } catch (const SharedError& error) {
-    if (error.exit_code() != ExitCode::failed) throw;
-    throw SharedError(error.what(), code);
-  } catch (const CodedError&) {
-    throw;
-  } catch (const Error& error) {
-    throw CodedError(error.what(), code);
-  }
 }
 
 }  // namespace tessera

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "core/exit_code.h"
 #include "launch/checkpoint/save/save.h"
 #include "parallel/communicators/communicator.h"
-#include "parallel/communicators/exchange.h"
 
 namespace tessera {
 
