@@ -33,10 +33,7 @@ std::string load_matching_weights(Checkpoint& checkpoint, OptimizerState& state,
 /// Whether a checkpoint has the optimizer state of a parameter: not if it was frozen.
 bool has_optimizer_state(const Checkpoint& checkpoint, const std::string& parameter);
 
-/// The key in a checkpoint's extra data of the dtype that the moments had in the run, which is fp32
-/// where it is missing.
-inline constexpr const char* kMomentDTypeKey = "moment_dtype";
-/// Its value, as of optimizer.moment_dtype: "fp32", "bf16", or "int8" for 8-bit codes.
+/// As in optimizer.moment_dtype: "fp32", "bf16", or "int8" for 8-bit codes.
 std::string_view moment_dtype_name(DType dtype);
 
 /// Whether a checkpoint has no optimizer state, as after an import.

@@ -6,9 +6,10 @@
 #include <vector>
 
 #include "core/error.h"
-#include "launch/checkpoint/checkpoint_labels.h"
+#include "launch/checkpoint/run_state.h"
 #include "launch/cli/commands.h"
 #include "launch/cli/support/query.h"
+#include "launch/config/label_names.h"
 #include "launch/data/datasets/labeled_words.h"
 #include "launch/data/images/image_dataset.h"
 #include "launch/support/text/print.h"
@@ -19,8 +20,8 @@ namespace tessera {
 namespace {
 
 /// The names of a run's labels, or their numbers if it has no names.
-std::vector<std::string> names_of_labels(const Json& extra, int64_t num_labels) {
-  std::vector<std::string> names = checkpoint_labels(extra);
+std::vector<std::string> names_or_numbers(const RunState& run, int64_t num_labels) {
+  std::vector<std::string> names = names_of_labels(run.labels);
   for (auto i = std::ssize(names); i < num_labels; ++i) names.push_back(fmt::format("{}", i));
   return names;
 }
@@ -55,7 +56,7 @@ void label_words(const Query& query, const LoadedModel& loaded, bool prints) {
   WordEncoder(*loaded.tokenizer, config.seq_length, /*truncate=*/false)
       .encode(words, {}, query.option(), sample);
   const std::vector<int32_t> found = predict_word_labels(*loaded.model, {&sample, 1})[0];
-  const std::vector<std::string> names = names_of_labels(loaded.extra, config.num_labels);
+  const std::vector<std::string> names = names_or_numbers(loaded.run, config.num_labels);
   for (size_t i = 0; prints && i < words.size(); ++i) {
     print_exactly(fmt::format("{}\t{}\n", words[i], names[static_cast<size_t>(found[i])]));
   }
@@ -86,13 +87,13 @@ void classify(const Query& query, const LoadedModel& loaded, bool prints) {
   const Sample sample =
       config.has_images() ? sample_of_image(query.image, config) : sample_of(query, loaded);
   const std::vector<double> values = predict_labels(*loaded.model, {&sample, 1})[0];
-  if (prints) print_labels(values, config, names_of_labels(loaded.extra, config.num_labels));
+  if (prints) print_labels(values, config, names_or_numbers(loaded.run, config.num_labels));
 }
 
 std::unique_ptr<const FilePrediction> open_classified_file(const LoadedModel& loaded,
                                                            const FilePredictionOptions& options) {
   const ModelConfig& config = loaded.model->config();
-  const std::vector<std::string> labels = checkpoint_labels(loaded.extra);
+  const std::vector<std::string> labels = names_of_labels(loaded.run.labels);
   if (traits_of(config).token_labels) {
     return word_prediction(config, *loaded.tokenizer, labels, options);
   }

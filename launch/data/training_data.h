@@ -10,7 +10,7 @@
 #include "launch/data/eval_datasets.h"
 #include "launch/data/sample.h"
 #include "launch/data/sampling/data_split.h"
-#include "launch/data/train_parts.h"
+#include "launch/data/sampling/sample_order.h"
 #include "launch/support/same_on_ranks.h"
 #include "launch/tokenizers/tokenizer.h"
 

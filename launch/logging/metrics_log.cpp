@@ -188,25 +188,16 @@ std::optional<std::string> MetricsLog::problem() {
   return problem;
 }
 
-std::vector<LoggedEvaluation> logged_evaluations(const std::filesystem::path& run_dir,
-                                                 bool of_average) {
-  std::vector<LoggedEvaluation> found;
+EvaluationHistory logged_evaluations(const std::filesystem::path& run_dir) {
+  EvaluationHistory history;
   for_each_step(run_dir / "metrics.jsonl", [&](const JsonLogLine& line, int64_t step) {
-    const Json& json = line.object;
-    const bool has_average = of_average && json.contains("eval_ema_loss");
-    const auto loss = json.find(has_average ? "eval_ema_loss" : "eval_loss");
-    if (loss == json.end()) return;
+    const char* const key = line.object.contains("eval_ema_loss") ? "eval_ema_loss" : "eval_loss";
+    const auto loss = line.object.find(key);
+    if (loss == line.object.end()) return;
     constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-    found.push_back({step, loss->is_number() ? loss->get<double>() : kNan});
+    history.add(step, loss->is_number() ? loss->get<double>() : kNan);
   });
-  return found;
-}
-
-bool has_samples(const std::filesystem::path& run_dir, int64_t step) {
-  bool found = false;
-  for_each_step(run_dir / "samples.jsonl",
-                [&](const JsonLogLine&, int64_t each) { found = found || each == step; });
-  return found;
+  return history;
 }
 
 }  // namespace tessera

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/checkpoint/run_state.h"
 #include "launch/logging/console.h"
 #include "launch/logging/tensorboard_log.h"
 #include "launch/metrics/model_sample.h"
@@ -78,18 +79,7 @@ class MetricsLog {
   std::optional<TensorBoardLog> tensorboard_;
 };
 
-/// An evaluation in RUN/metrics.jsonl.
-struct LoggedEvaluation {
-  int64_t step = 0;
-  double loss = 0.0;
-};
-
-/// Returns the evaluations in RUN/metrics.jsonl, in its order. Their losses are of the averaged
-/// weights if `of_average`, except before the average began.
-std::vector<LoggedEvaluation> logged_evaluations(const std::filesystem::path& run_dir,
-                                                 bool of_average);
-
-/// Whether RUN/samples.jsonl has samples of this step.
-bool has_samples(const std::filesystem::path& run_dir, int64_t step);
+/// The evaluations in RUN/metrics.jsonl, of the averaged weights once there are any.
+EvaluationHistory logged_evaluations(const std::filesystem::path& run_dir);
 
 }  // namespace tessera

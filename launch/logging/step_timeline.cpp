@@ -40,10 +40,12 @@ Timeline* StepTimeline::next(int64_t step) {
   return &timeline_;
 }
 
+bool StepTimeline::is_whole() const {
+  return !written_ && log_.timeline_steps > 0 && begun_ == log_.timeline_skip + log_.timeline_steps;
+}
+
 std::string StepTimeline::write_if_whole(bool run_ends) {
-  if (log_.timeline_steps == 0 || written_) return "";
-  const bool whole = begun_ == log_.timeline_skip + log_.timeline_steps;
-  if (!whole && !run_ends) return "";
+  if (log_.timeline_steps == 0 || written_ || !(run_ends || is_whole())) return "";
   written_ = true;
   if (first_ == 0) {
     return fmt::format(

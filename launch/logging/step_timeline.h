@@ -22,6 +22,9 @@ class StepTimeline {
   /// recorded.
   Timeline* next(int64_t step);
 
+  /// Whether the last step to record has ended, and no file has been written.
+  bool is_whole() const;
+
   /// Writes the files after the last recorded step; call it after each step, and with `run_ends` at
   /// the end of the run. Returns a line about it on rank 0, otherwise "". Throws on all ranks if
   /// one rank cannot write.

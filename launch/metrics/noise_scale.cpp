@@ -27,18 +27,4 @@ std::optional<double> NoiseScale::value() const {
   return averages_->noise / averages_->signal;
 }
 
-Json NoiseScale::state() const {
-  if (!averages_) return {};
-  return {{"signal", averages_->signal}, {"noise", averages_->noise}};
-}
-
-void NoiseScale::restore(const Json& state) {
-  averages_.reset();
-  const auto is_number = [&](const char* key) {
-    return state.is_object() && state.contains(key) && state[key].is_number();
-  };
-  if (!is_number("signal") || !is_number("noise")) return;
-  averages_ = {state["signal"].get<double>(), state["noise"].get<double>()};
-}
-
 }  // namespace tessera

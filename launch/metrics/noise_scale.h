@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "launch/support/text/json.h"
+#include "launch/checkpoint/run_state.h"
 
 namespace tessera {
 
@@ -32,17 +32,12 @@ class NoiseScale {
   /// one of them is not positive.
   std::optional<double> value() const;
 
-  /// The averages, for a checkpoint; null before the first measurement.
-  Json state() const;
-  /// Continues from a state() of a checkpoint, or starts anew if `state` is none.
-  void restore(const Json& state);
+  /// The averages, for a checkpoint; none before the first measurement.
+  const std::optional<GradientNoise>& averages() const { return averages_; }
+  void restore(const std::optional<GradientNoise>& averages) { averages_ = averages; }
 
  private:
-  struct Averages {
-    double signal = 0.0, noise = 0.0;  // |G|² and tr(Σ)
-  };
-
-  std::optional<Averages> averages_;
+  std::optional<GradientNoise> averages_;
 };
 
 }  // namespace tessera

@@ -115,9 +115,7 @@ ExitCode run_training(const TrainOptions& options, Communicator& world, const Ru
   console.line(start_or_resume(config, *trainer, world,
                                [&](const std::string& skipped) { console.warning(skipped); }));
   if (const auto reason = why_nothing_to_do(config, options, trainer->steps_done())) {
-    const int64_t step = trainer->steps_done();
-    const auto history = EvaluationHistory::load(config, step, world);
-    if (!owes_evaluation(config, step, history) && !owes_samples(config, step, world)) {
+    if (!owes_evaluation(config, *trainer) && !owes_samples(config, *trainer)) {
       console.line(*reason);
       return ExitCode::finished;
     }
@@ -125,9 +123,7 @@ ExitCode run_training(const TrainOptions& options, Communicator& world, const Ru
   // Not before: a start that is refused leaves the recorders of the last one as they are.
   ExitCode end = ExitCode::finished;
   recorder.emplace(config, world).run([&] {
-    end = TrainingLoop(config, origins, last_step(config, options), groups.world, *trainer, console,
-                       peak.flops, lock, hooks)
-              .run();
+    end = TrainingLoop(run, last_step(config, options), groups.world, console, lock, hooks).run();
   });
   return end;
 }

@@ -11,12 +11,11 @@
 #include "core/ops/elementwise.h"
 #include "core/trace/trace.h"
 #include "launch/checkpoint/attention_mask_file.h"
-#include "launch/checkpoint/checkpoint_adapters.h"
 #include "launch/checkpoint/checkpoint_chat.h"
-#include "launch/checkpoint/checkpoint_labels.h"
 #include "launch/checkpoint/checkpoint_tokenizer.h"
 #include "launch/checkpoint/model_json.h"
 #include "launch/checkpoint/model_state.h"
+#include "launch/checkpoint/run_state.h"
 #include "launch/config/values/source_text.h"
 #include "launch/metrics/model_flops.h"
 #include "launch/train/continuation_pass.h"
@@ -28,6 +27,7 @@
 #include "launch/train/run_layout.h"
 #include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
+#include "parallel/layers/low_rank_adapter.h"
 
 namespace tessera {
 namespace {
@@ -56,43 +56,11 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// Keys in a checkpoint's extra data. The optimizer whose state it has:
-constexpr const char* kOptimizerKey = "optimizer";
-/// The tokens of the run so far, without padding.
-constexpr const char* kTokensKey = "tokens";
-/// The steps that were skipped so far.
-constexpr const char* kSkippedKey = "skipped_steps";
-/// Rollbacks so far.
-constexpr const char* kRollbacksKey = "rollbacks";
-/// Norms that later ones are compared with.
-constexpr const char* kNormsKey = "gradient_norms";
-
-/// The averages of the gradient noise scale.
-constexpr const char* kNoiseScaleKey = "noise_scale";
-
-/// A count in the extra data; 0 if it has none, as after an import.
-int64_t count_in(const Json& extra, const char* key) {
-  const bool counted = extra.contains(key) && extra[key].is_number_integer();
-  return counted ? extra[key].get<int64_t>() : 0;
-}
-
-/// The gradient norms of the last steps in the extra data.
-std::vector<double> norms_in(const Json& extra) {
-  std::vector<double> norms;
-  if (!extra.contains(kNormsKey) || !extra[kNormsKey].is_array()) return norms;
-  for (const Json& norm : extra[kNormsKey]) {
-    if (norm.is_number()) norms.push_back(norm.get<double>());
-  }
-  return norms;
-}
-
 /// Throws if a checkpoint has the state of another optimizer. One without that key is AdamW's.
 void check_same_optimizer(const Checkpoint& checkpoint, OptimizerName name) {
   if (has_weights_alone(checkpoint)) return;
-  const Json& extra = checkpoint.manifest().extra;
-  const bool known = extra.contains(kOptimizerKey) && extra[kOptimizerKey].is_string();
-  const std::string saved = known ? extra[kOptimizerKey].get<std::string>()
-                                  : std::string(to_string(OptimizerName::adamw));
+  const std::string saved = read_run_state(checkpoint.manifest())
+                                .optimizer.value_or(std::string(to_string(OptimizerName::adamw)));
   require(saved == to_string(name),
           "optimizer.name is {}, but {} has the state of {}: choose {} to continue its run, or "
           "start a new run with its weights, by checkpoint.from in another run.dir",
@@ -147,9 +115,9 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
 void Trainer::initialize() {
   load_first_step(0, 0);
   state_->initialize(static_cast<uint64_t>(config_.run.seed));
-  start_at(0, 0, 0, {});
-  rollbacks_ = 0;
-  noise_scale_ = {};
+  RunState fresh;
+  fresh.evaluated_step = fresh.sampled_step = 0;
+  start_at(0, 0, std::move(fresh));
 }
 
 void Trainer::restore(Checkpoint& checkpoint) {
@@ -158,38 +126,34 @@ void Trainer::restore(Checkpoint& checkpoint) {
 
 void Trainer::roll_back(Checkpoint& checkpoint) {
   require(failed_step_.has_value(), "no step has failed, so there is no reason to roll back");
-  const int64_t before = rollbacks_;
+  const int64_t before = run_.rollbacks;
   restore_at(checkpoint, first_place(failed_step_->step + 1));
-  rollbacks_ = std::max(before, rollbacks_) + 1;
+  run_.rollbacks = std::max(before, run_.rollbacks) + 1;
 }
 
 void Trainer::restore_at(Checkpoint& checkpoint, int64_t samples) {
   with_exit_code(ExitCode::configuration,
                  [&] { check_same_optimizer(checkpoint, config_.optimizer.name); });
-  const Json& extra = checkpoint.manifest().extra;
-  const ClipState before = {count_in(extra, kSkippedKey), norms_in(extra)};
+  RunState run = read_run_state(checkpoint.manifest());
   const int64_t most = config_.train.max_skipped_steps;
-  require(before.skipped_steps <= most,
+  require(run.skipped_steps <= most,
           "the run has skipped {} steps until {}, but train.max_skipped_steps is {}: choose {} or "
           "more",
-          before.skipped_steps, checkpoint.path().string(), most, before.skipped_steps);
+          run.skipped_steps, checkpoint.path().string(), most, run.skipped_steps);
   load_first_step(checkpoint.manifest().step, samples);
   load_training_state(checkpoint, *state_);
-  start_at(checkpoint.manifest().step, samples, count_in(extra, kTokensKey), before);
-  rollbacks_ = count_in(extra, kRollbacksKey);
-  trained_beside_ = trained_beside_adapters(extra, store_);
-  noise_scale_.restore(extra.value(kNoiseScaleKey, Json()));
+  start_at(checkpoint.manifest().step, samples, std::move(run));
 }
 
 std::string Trainer::start_from(Checkpoint& checkpoint) {
   initialize();
-  const Json& extra = checkpoint.manifest().extra;
-  const bool other_labels = has_other_labels(extra, config_.data.labels);
+  const RunState from = read_run_state(checkpoint.manifest());
+  const bool other_labels = from.has_other_labels(config_.data.labels);
   std::string heads = load_matching_weights(checkpoint, *state_, other_labels);
-  trained_beside_ = trained_beside_adapters(extra, store_);
+  run_.trained_beside_adapters = from.trained_beside_adapters;
   if (other_labels) {
     heads += fmt::format("; the checkpoint's labels are {}, and data.labels is {}",
-                         excerpt(to_text(extra[kLabelsKey]), 200), quote(*config_.data.labels));
+                         excerpt(quote(*from.labels), 200), quote(*config_.data.labels));
   }
   return heads;
 }
@@ -202,13 +166,14 @@ std::optional<std::string> Trainer::tune_products() {
   return agree_on_algorithms(products_of_step(config_, groups_), scratch, groups_.world);
 }
 
-void Trainer::start_at(int64_t step, int64_t samples, int64_t tokens, const ClipState& before) {
+void Trainer::start_at(int64_t step, int64_t samples, RunState run) {
+  run_ = std::move(run);
   steps_done_ = step;
   samples_ = samples;
-  tokens_ = tokens;
-  said_skipped_ = described_skipped_ = before.skipped_steps;
+  said_skipped_ = described_skipped_ = run_.skipped_steps;
   failed_step_.reset();
-  train_step_->reset(before);
+  train_step_->reset({run_.skipped_steps, run_.gradient_norms});
+  noise_scale_.restore(run_.noise_scale);
   since_result_ = {};
 }
 
@@ -236,14 +201,12 @@ void Trainer::step() {
   counts_ = loaded.counts;
   ++steps_done_;
   samples_ += config_.batch.global;
-  tokens_ += counts_.tokens;
+  run_.tokens += counts_.tokens;
   ++since_result_.steps;
   since_result_.tokens += counts_.tokens;
   since_result_.targets += counts_.token_targets + counts_.document_targets;
   since_result_.flops += model_flops(config_.model, counts_);
   since_result_.data_wait_seconds += loaded.wait_seconds;
-  const int64_t interval = config_.train.check_replicas_interval;
-  if (interval > 0 && steps_done_ % interval == 0) replica_check_->run(steps_done_);
   if (train_step_->measures_noise(steps_done_ - 1) && !bad_reason()) {
     noise_scale_.add(train_step_->gradient_squares());
   }
@@ -390,23 +353,7 @@ SaveRequest Trainer::save_request(const SaveObserver& observer, bool by_time) {
   request.step = steps_done_;
   request.samples = samples_;
   request.model = architecture_json(config_.model);
-  request.extra = {{"tokenizer", config_.data.tokenizer},
-                   {"seed", config_.run.seed},
-                   {"train_samples", batches_.num_train_samples()},
-                   {kTrainPartsKey, train_parts_json(train_parts_)},
-                   {kOptimizerKey, to_string(config_.optimizer.name)},
-                   {kMomentDTypeKey, moment_dtype_name(config_.optimizer.moment_dtype)},
-                   {kTokensKey, tokens_}};
-  const ClipState clip = train_step_->clip_state();
-  if (config_.train.max_skipped_steps > 0) request.extra[kSkippedKey] = clip.skipped_steps;
-  if (by_time) request.extra[kByTimeKey] = true;
-  if (rollbacks_ > 0) request.extra[kRollbacksKey] = rollbacks_;
-  if (!clip.norms.empty()) request.extra[kNormsKey] = clip.norms;
-  if (config_.log.noise_scale_interval > 0) request.extra[kNoiseScaleKey] = noise_scale_.state();
-  if (batch_shape(1, config_).hides_targets) request.extra[kHidesTargetsKey] = true;
-  if (config_.data.truncate) request.extra[kTruncateKey] = true;
-  if (config_.data.labels) request.extra[kLabelsKey] = *config_.data.labels;
-  if (config_.model.lora_rank > 0) request.extra[kTrainedKey] = trained_beside_;
+  request.extra = to_extra(state_to_save(by_time));
   if (tokenizer_) request.attachments = {{kTokenizerAttachment, tokenizer_attachment(*tokenizer_)}};
   if (chat_) request.attachments[kChatTemplateAttachment] = chat_attachment(*chat_);
   if (config_.model.attention_plane && groups_.world.rank() == 0) {
@@ -415,11 +362,39 @@ SaveRequest Trainer::save_request(const SaveObserver& observer, bool by_time) {
   }
   request.tensors = local_tensors(*state_);
   request.keep = narrow<int>(config_.checkpoint.keep);
-  request.best = best_step_;
+  if (config_.checkpoint.keep_best && run_.evaluations.best_step > 0) {
+    request.best = run_.evaluations.best_step;
+  }
   // Not before: a value that changes between a check and the copy would be saved.
   if (replica_check_) request.check = [this] { replica_check_->run(steps_done_); };
   request.observer = observer;
   return request;
+}
+
+RunState Trainer::state_to_save(bool by_time) const {
+  RunState run = run_;
+  run.tokenizer = config_.data.tokenizer;
+  run.seed = config_.run.seed;
+  run.train_samples = batches_.num_train_samples();
+  run.train_parts = train_parts_;
+  run.optimizer = to_string(config_.optimizer.name);
+  run.moment_dtype = moment_dtype_name(config_.optimizer.moment_dtype);
+  run.imported_from.clear();
+  run.labels = config_.data.labels;
+  run.hides_targets = batch_shape(1, config_).hides_targets;
+  run.truncate = config_.data.truncate;
+  if (config_.model.lora_rank > 0) {
+    for (const Parameter& parameter : store_.parameters()) {
+      if (parameter.frozen || is_of_low_rank_adapter(parameter.name)) continue;
+      run.trained_beside_adapters.insert(parameter.name);
+    }
+  }
+  const ClipState clip = train_step_->clip_state();
+  run.skipped_steps = clip.skipped_steps;
+  run.gradient_norms = clip.norms;
+  run.noise_scale = noise_scale_.averages();
+  run.by_time = by_time;
+  return run;
 }
 
 // The record is the same on all ranks.

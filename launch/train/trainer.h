@@ -6,11 +6,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "launch/checkpoint/checkpoint.h"
+#include "launch/checkpoint/run_state.h"
 #include "launch/checkpoint/save/background_save.h"
 #include "launch/checkpoint/save/save.h"
 #include "launch/config/run_config.h"
@@ -58,8 +58,6 @@ class Trainer {
   /// Like restore(), from a checkpoint of this run before failed_step(), but continues with the
   /// samples after that step, and counts a rollback.
   void roll_back(Checkpoint& checkpoint);
-  /// Rollbacks of the whole run.
-  int64_t rollbacks() const { return rollbacks_; }
 
   /// Uses the checkpoint's weights as initial ones, at step 0. Heads that the checkpoint lacks, or
   /// has for other labels, are initialized; heads that only the checkpoint has are dropped. Returns
@@ -75,9 +73,11 @@ class Trainer {
   /// Throws on all ranks if a sample is damaged. If the loss or a gradient is not finite, or its
   /// norm is a spike, this step changes no weight. If train.max_skipped_steps allows no more of
   /// these, later ones do not either, and the next result(), evaluate() or save() throws.
-  /// Steps that train.check_replicas_interval divides end with a ReplicaCheck, and saves have one.
-  /// Those that log.noise_scale_interval divides wait for the device.
+  /// Steps that log.noise_scale_interval divides wait for the device.
   void step();
+
+  /// A ReplicaCheck, which saves have, too. Needs train.check_replicas_interval.
+  void check_replicas() { replica_check_.value().run(steps_done_); }
 
   /// Returns the work since the last result, which must be at least one step. Waits for the device.
   /// If a step was skipped, says where it was not finite, for which it is computed again unless
@@ -119,8 +119,6 @@ class Trainer {
   /// result().
   std::vector<ParameterHistograms> histograms();
 
-  /// From now on, saves keep the checkpoint of this step besides the newest ones.
-  void keep_checkpoint(std::optional<int64_t> step) { best_step_ = step; }
   /// Saves a checkpoint; one `by_time` gives way to the next. Throws like result(); nothing is
   /// saved then.
   SavedCheckpoint save(const SaveObserver& observer = {}, bool by_time = false);
@@ -143,8 +141,8 @@ class Trainer {
   const std::vector<TrainPart>& train_parts() const { return train_parts_; }
   int64_t steps_done() const { return steps_done_; }
   int64_t samples_done() const { return samples_; }
-  /// Without padding.
-  int64_t tokens_done() const { return tokens_; }
+  /// How far the run is: tokens, rollbacks, evaluations and samples.
+  const RunState& run() const { return run_; }
   /// The datasets' tokenizer; may be null.
   const Tokenizer* tokenizer() const { return tokenizer_.get(); }
   /// Number of micro-steps launched as CUDA graphs.
@@ -171,7 +169,7 @@ class Trainer {
     double data_wait_seconds = 0.0;
   };
 
-  void start_at(int64_t step, int64_t samples, int64_t tokens, const ClipState& before);
+  void start_at(int64_t step, int64_t samples, RunState run);
   /// Loads a checkpoint, to continue with the sample at this place.
   void restore_at(Checkpoint& checkpoint, int64_t samples);
   /// Starts loading the data of the first step here, before the weights are set.
@@ -185,6 +183,7 @@ class Trainer {
   std::string take_note();
   /// Adds a sentence about steps that were skipped since the last result.
   void add_skipped_steps(const StepRecord& record, StepResult& result);
+  RunState state_to_save(bool by_time) const;
   /// Throws on all ranks if the weights must not be saved.
   SaveRequest save_request(const SaveObserver& observer, bool by_time);
 
@@ -205,8 +204,7 @@ class Trainer {
   std::shared_ptr<const Tokenizer> tokenizer_;  ///< may be null
   TokenBytes token_bytes_;                      ///< known only with evaluation data
   std::shared_ptr<const ChatForm> chat_;        ///< may be null
-  std::set<std::string> trained_beside_;  // with adapters: the others that training has changed
-  DeviceBatch device_batch_;              // the current micro-batch on the device
+  DeviceBatch device_batch_;                    // the current micro-batch on the device
   StepBatches step_batches_;
   PrefetchedEvaluation eval_batches_;
   MicroSteps micro_steps_;  // destroyed before the memory that its graphs use
@@ -220,9 +218,7 @@ class Trainer {
   std::optional<BadStep> failed_step_;
   int64_t steps_done_ = 0;
   int64_t samples_ = 0;  // the position in the global order of samples
-  int64_t tokens_ = 0;
-  std::optional<int64_t> best_step_;
-  int64_t rollbacks_ = 0;
+  RunState run_;
   std::optional<ReplicaCheck> replica_check_;  // with train.check_replicas_interval
   std::optional<SampleWriter> sample_writer_;  // with eval.prompts
   BackgroundSave background_save_;

@@ -42,13 +42,14 @@ Evaluation Trainer::evaluate() {
     const ContinuationScores scores = score_continuations(pass, choice_batches_[i], *choices_[i]);
     found.choices.push_back(score_choices(*choices_[i], scores.log_likelihoods));
   }
-  if (!state_->has_average()) return found;
-  {
+  if (state_->has_average()) {
     const AverageInPlace average(*train_step_);
     train_step_->round_values(steps_done_);
     found.ema_losses = tessera::evaluate(pass, batches).losses;
   }
   train_step_->round_values(steps_done_);
+  run_.evaluations.add(steps_done_, found.best_loss());
+  run_.evaluated_step = steps_done_;
   return found;
 }
 
@@ -73,6 +74,7 @@ std::vector<ModelSample> Trainer::write_samples() {
   require_finite_steps();
   train_step_->round_values(steps_done_);
   ModelOfRun model(config_, *model_, *groups_.tp, arena_);
+  run_.sampled_step = steps_done_;
   return sample_writer_->write(model, groups_, steps_done_);
 }
 

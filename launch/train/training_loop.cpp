@@ -1,5 +1,6 @@
 #include "launch/train/training_loop.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <exception>
@@ -25,60 +26,79 @@
 namespace tessera {
 namespace {
 
-/// Whether an event with period `interval` (0: never) is due after step `step`.
 bool is_due(int64_t interval, int64_t step) { return interval > 0 && step % interval == 0; }
 
-/// Whether an event is due that is also due after the last step of the whole run. A start that
-/// stops before it adds none, so that eval.patience and the best checkpoint do not depend on stops.
-bool is_due_in_run(int64_t interval, int64_t step, const RunConfig& config) {
-  return is_due(interval, step) || (step == config.train.steps && interval > 0);
-}
-
-bool evaluates_after(const RunConfig& config, int64_t step) {
-  return is_due_in_run(config.eval.interval, step, config);
-}
-
-bool samples_after(const RunConfig& config, int64_t step) {
-  return is_due_in_run(config.eval.sample_interval, step, config);
+/// Whether an event is due that was done after step `last`. It is also due after the last step of
+/// the whole run. A start that stops before adds none, so that eval.patience and the best
+/// checkpoint do not depend on stops.
+bool owes(int64_t interval, std::optional<int64_t> last, const RunConfig& config,
+          const Trainer& trainer) {
+  const int64_t step = trainer.steps_done();
+  if (step == 0 || step > config.train.steps || last == step) return false;
+  return is_due(interval, step) || (interval > 0 && step == config.train.steps);
 }
 
 }  // namespace
 
-bool owes_evaluation(const RunConfig& config, int64_t step, const EvaluationHistory& history) {
-  return step > 0 && step <= config.train.steps && evaluates_after(config, step) &&
-         !history.has(step);
+bool owes_evaluation(const RunConfig& config, const Trainer& trainer) {
+  return owes(config.eval.interval, trainer.run().evaluated_step, config, trainer);
 }
 
-bool owes_samples(const RunConfig& config, int64_t step, Communicator& world) {
-  if (step == 0 || step > config.train.steps || !samples_after(config, step)) return false;
-  const bool has = world.rank() == 0 && has_samples(config.run.dir, step);
-  return broadcast_string(world, has ? "has" : "", 0).empty();
+bool owes_samples(const RunConfig& config, const Trainer& trainer) {
+  return owes(config.eval.sample_interval, trainer.run().sampled_step, config, trainer);
 }
 
-TrainingLoop::TrainingLoop(const RunConfig& config, const KeyOrigins& origins, int64_t last_step,
-                           Communicator& world, Trainer& trainer, Console& console,
-                           std::optional<double> peak_flops, std::optional<RunLock>& lock,
-                           const RunHooks& hooks)
-    : config_(config),
-      origins_(origins),
+TrainingLoop::TrainingLoop(RunSetup& run, int64_t last_step, Communicator& world, Console& console,
+                           std::optional<RunLock>& lock, const RunHooks& hooks)
+    : config_(run.inputs.config),
+      origins_(run.inputs.origins),
       world_(world),
-      trainer_(trainer),
+      trainer_(*run.trainer),
       console_(console),
       last_step_(last_step),
+      events_(make_events()),
       lock_(lock),
       hooks_(hooks),
-      timeline_(config, world),
-      clock_(peak_flops),
-      walltime_(walltime_end(config.run, config.automatic.contains("run.walltime")),
-                assumed_save_seconds(trainer.memory().global_parameters)),
-      timed_saves_(saves_by_time(config), assumed_save_seconds(trainer.memory().global_parameters),
-                   hooks.now()) {
-  if (trainer.steps_done() > 0) saved_step_ = trainer.steps_done();
+      timeline_(config_, world),
+      clock_(run.peak.flops),
+      walltime_(walltime_end(config_.run, config_.automatic.contains("run.walltime")),
+                assumed_save_seconds(trainer_.memory().global_parameters)),
+      timed_saves_(saves_by_time(config_),
+                   assumed_save_seconds(trainer_.memory().global_parameters), hooks.now()),
+      is_saved_(trainer_.steps_done() > 0) {
+  if (is_saved_) saved_step_ = trainer_.steps_done();
   all_or_none(world, [&] {
     if (world.rank() != 0) return;
-    if (trainer.steps_done() > 0) report_changed_keys();
+    if (is_saved_) report_changed_keys();
     with_exit_code(ExitCode::output, [&] { open_run_folder(); });
   });
+}
+
+// The order in which they run. Evaluations and samples come before the save, so that its checkpoint
+// knows of them, and the report last, so that it shows everything.
+std::vector<TrainingLoop::Event> TrainingLoop::make_events() {
+  const auto every = [this](int64_t interval) {
+    return [this, interval] { return is_due(interval, trainer_.steps_done()); };
+  };
+  const auto samples_are_due = [this] {
+    const int64_t step = trainer_.steps_done();
+    return owes_samples(config_, trainer_) ||
+           (config_.eval.sample_interval > 0 && patience_is_over() &&
+            trainer_.run().sampled_step != step);
+  };
+  return {
+      {every(config_.train.check_replicas_interval), [this] { trainer_.check_replicas(); }},
+      {[this] { return timeline_.is_whole(); }, [this] { write_timeline(/*run_ends=*/false); }},
+      {every(config_.log.histogram_interval), [this] { write_histograms(); }},
+      {every(config_.log.attention_interval), [this] { write_attention(); }},
+      {[this] { return owes_evaluation(config_, trainer_); }, [this] { evaluate(); }, true},
+      {samples_are_due, [this] { write_samples(); }, true},
+      {[this, by_steps = every(config_.checkpoint.interval)] {
+         return !ends() && (time_to_save_ || by_steps());
+       },
+       [this] { save(time_to_save_ ? SaveKind::by_time : SaveKind::by_steps); }},
+      {every(config_.log.report_interval), [this] { write_report(/*run_goes_on=*/true); }},
+  };
 }
 
 void TrainingLoop::open_run_folder() {
@@ -124,7 +144,7 @@ void TrainingLoop::keep_run_folder() {
 
 ExitCode TrainingLoop::run() {
   try {
-    const ExitCode end = run_steps();
+    const ExitCode end = run_and_roll_back();
     write_report(/*run_goes_on=*/false);
     return end;
   } catch (const SharedError& error) {
@@ -141,25 +161,72 @@ ExitCode TrainingLoop::run() {
   }
 }
 
-ExitCode TrainingLoop::run_steps() {
+ExitCode TrainingLoop::run_and_roll_back() {
   StopSignal signal(/*answers=*/world_.rank() == 0);
   if (FlightRecorder* recorder = FlightRecorder::current()) {
     recorder->set_phase(RunPhase::training);
   }
-  history_ = EvaluationHistory::load(config_, trainer_.steps_done(), world_);
-  if (owes_evaluation(config_, trainer_.steps_done(), history_)) evaluate();
-  if (owes_samples(config_, trainer_.steps_done(), world_)) write_samples();
-  if (patience_is_over()) end_early();
+  for (const Event& event : events_) {
+    if (event.is_made_up && event.is_due()) event.run();
+  }
   for (;;) {
     try {
-      return run_steps_until_failure(signal);
+      return run_steps(signal);
     } catch (const SharedError& error) {
-      const bool may_roll_back =
-          trainer_.failed_step() != nullptr && trainer_.rollbacks() < config_.train.max_rollbacks;
+      const bool may_roll_back = trainer_.failed_step() != nullptr &&
+                                 trainer_.run().rollbacks < config_.train.max_rollbacks;
       if (!may_roll_back) throw;
       roll_back(error);
     }
   }
+}
+
+ExitCode TrainingLoop::run_steps(StopSignal& signal) {
+  StopReason stop = StopReason::none;
+  while (!ends() && stop <= StopReason::save) {
+    signal.set_steps(trainer_.steps_done(), saved_step_);
+    take_step();
+    stop = stop_reason(signal);
+    time_to_save_ = stop == StopReason::save;
+    const auto is_due = [](const Event& event) { return event.is_due(); };
+    log_step(/*needed=*/ends() || stop > StopReason::save || std::ranges::any_of(events_, is_due));
+    if (trainer_.saving()) poll_save();
+    // After a signal there may be only a second left.
+    if (stop > StopReason::save) save(SaveKind::last);
+    if (stop > StopReason::save && !ends()) break;
+    for (const Event& event : events_) {
+      if (event.is_due()) event.run();
+    }
+  }
+  if (!is_saved_) save(SaveKind::last);
+  write_timeline(/*run_ends=*/true);
+  require_metrics();
+  if (!ends()) return report_stop(stop);
+  if (const EvaluationHistory& found = trainer_.run().evaluations; patience_is_over()) {
+    console_.line(fmt::format(
+        "the run ends after step {}: the last {} evaluations were no better than that of step {} "
+        "(eval.patience is {})",
+        trainer_.steps_done(), found.since_best, found.best_step, config_.eval.patience));
+  }
+  return ExitCode::finished;
+}
+
+bool TrainingLoop::ends() const {
+  return trainer_.steps_done() >= last_step_ || patience_is_over();
+}
+
+bool TrainingLoop::patience_is_over() const {
+  return trainer_.run().evaluations.exhausts(config_.eval.patience);
+}
+
+StopReason TrainingLoop::stop_reason(StopSignal& signal) {
+  const bool evaluates = owes_evaluation(config_, trainer_) || owes_samples(config_, trainer_);
+  if (walltime_.must_end(WalltimeLimit::Clock::now(), evaluates)) {
+    return signal.requested(world_, StopReason::out_of_time);
+  }
+  const bool is_time =
+      world_.rank() == 0 && !trainer_.saving() && timed_saves_.is_due(hooks_.now());
+  return signal.requested(world_, is_time ? StopReason::save : StopReason::none);
 }
 
 void TrainingLoop::roll_back(const SharedError& error) {
@@ -182,60 +249,14 @@ void TrainingLoop::roll_back(const SharedError& error) {
   console_.warning(fmt::format(
       "{}: the run goes back to the checkpoint of step {} and leaves out the samples since then. "
       "Rollback {} of at most {} (train.max_rollbacks){}",
-      failed.what, step, trainer_.rollbacks(), config_.train.max_rollbacks,
+      failed.what, step, trainer_.run().rollbacks, config_.train.max_rollbacks,
       failed.text.empty() ? "" : ". " + failed.text));
-  history_ = EvaluationHistory::load(config_, step, world_);
   log_saved(trainer_.save());
   all_or_none(world_, [&] {
     if (!metrics_) return;
     open_metrics();
-    metrics_->rolled_back(step, failed, trainer_.rollbacks());
+    metrics_->rolled_back(step, failed, trainer_.run().rollbacks);
   });
-}
-
-ExitCode TrainingLoop::run_steps_until_failure(StopSignal& signal) {
-  while (trainer_.steps_done() < last_step_ && !patience_is_over()) {
-    signal.set_steps(trainer_.steps_done(), saved_step_);
-    take_step();
-    const int64_t step = trainer_.steps_done();
-    const bool evaluates = evaluates_after(config_, step);
-    const bool samples = samples_after(config_, step);
-    const bool is_late = walltime_.must_end(WalltimeLimit::Clock::now(), evaluates || samples);
-    const bool is_time =
-        world_.rank() == 0 && !trainer_.saving() && timed_saves_.is_due(hooks_.now());
-    const StopReason stop = signal.requested(world_, is_late   ? StopReason::out_of_time
-                                                     : is_time ? StopReason::save
-                                                               : StopReason::none);
-    const bool stops = stop > StopReason::save && step < last_step_;
-    const bool ends = stops || step == last_step_;
-    const bool saves =
-        ends || stop == StopReason::save || is_due(config_.checkpoint.interval, step);
-    log_step(saves || evaluates || samples);
-    // Save first: after a signal there may be only a second left.
-    if (saves) {
-      save(ends                       ? SaveKind::last
-           : stop == StopReason::save ? SaveKind::by_time
-                                      : SaveKind::by_steps);
-    } else if (trainer_.saving()) {
-      poll_save();
-    }
-    if (const std::string line = timeline_.write_if_whole(ends); !line.empty()) {
-      console_.line(line);
-    }
-    if (stops) {
-      require_metrics();
-      return report_stop(stop);
-    }
-    if (is_due(config_.log.histogram_interval, step)) write_histograms();
-    if (is_due(config_.log.attention_interval, step)) write_attention();
-    if (evaluates) evaluate();
-    const bool ends_early = !ends && patience_is_over();
-    if (ends_early) end_early();
-    if (samples || (ends_early && config_.eval.sample_interval > 0)) write_samples();
-    if (is_due(config_.log.report_interval, step)) write_report(/*run_goes_on=*/true);
-  }
-  require_metrics();
-  return ExitCode::finished;
 }
 
 void TrainingLoop::require_metrics() {
@@ -264,6 +285,7 @@ ExitCode TrainingLoop::report_stop(StopReason reason) {
 }
 
 void TrainingLoop::take_step() {
+  is_saved_ = false;
   const Timeline::Scope scope(timeline_.next(trainer_.steps_done() + 1));
   const TraceRange range("step");
   const FlightRecorder* recorder = FlightRecorder::current();
@@ -308,7 +330,7 @@ void TrainingLoop::log_result(const StepResult& result, bool line_is_due) {
   if (line_is_due) {
     const auto slowest = stragglers_.gather(world_);
     console_.step(result, clock_.speed(), left);
-    if (metrics_) metrics_->step(result, trainer_.tokens_done(), clock_.speed(), slowest);
+    if (metrics_) metrics_->step(result, trainer_.run().tokens, clock_.speed(), slowest);
     clock_.restart();
     if (const std::string slow = stragglers_.take_warning(); !slow.empty()) console_.warning(slow);
   }
@@ -340,7 +362,7 @@ void TrainingLoop::evaluate() {
   const auto start = WalltimeLimit::Clock::now();
   const Evaluation found = trainer_.evaluate();
   walltime_.add_evaluation(WalltimeLimit::Clock::now() - start);
-  history_.add({trainer_.steps_done(), found.best_loss()});
+  is_saved_ = false;
   console_.evaluation(trainer_.steps_done(), found);
   if (metrics_) metrics_->evaluation(trainer_.steps_done(), found);
 }
@@ -350,8 +372,14 @@ void TrainingLoop::write_samples() {
   const auto start = WalltimeLimit::Clock::now();
   const std::vector<ModelSample> samples = trainer_.write_samples();
   walltime_.add_evaluation(WalltimeLimit::Clock::now() - start);
+  is_saved_ = false;
   console_.samples(trainer_.steps_done(), samples);
   if (metrics_) metrics_->samples(trainer_.steps_done(), samples);
+}
+
+void TrainingLoop::write_timeline(bool run_ends) {
+  const std::string line = timeline_.write_if_whole(run_ends);
+  if (!line.empty()) console_.line(line);
 }
 
 void TrainingLoop::write_histograms() {
@@ -398,30 +426,22 @@ void TrainingLoop::write_page(const char* name, const std::function<void()>& wri
   }
 }
 
-bool TrainingLoop::patience_is_over() const { return history_.exhausts(config_.eval.patience); }
-
-void TrainingLoop::end_early() {
-  if (trainer_.saving()) finish_earlier_save(SaveKind::last);
-  if (saved_step_ != trainer_.steps_done()) save(SaveKind::last);
-  console_.line(fmt::format(
-      "the run ends after step {}: the last {} evaluations were no better than that of step {} "
-      "(eval.patience is {})",
-      trainer_.steps_done(), history_.since_best(), *history_.best_step(), config_.eval.patience));
-}
-
 void TrainingLoop::save(SaveKind kind) {
   const PhaseScope phase(RunPhase::saving);
   if (trainer_.saving()) finish_earlier_save(kind);
   all_or_none(world_, require_whole_mappings);
-  if (config_.checkpoint.keep_best) trainer_.keep_checkpoint(history_.best_step());
   const bool by_time = kind == SaveKind::by_time;
   const bool copies = kind != SaveKind::last && config_.checkpoint.background &&
                       (!by_time || has_memory_for_copy());
   pending_save_ = kind;
   try {
     keep_run_folder();
-    if (copies) return trainer_.begin_save({}, by_time);
-    log_saved(trainer_.save({}, by_time));
+    if (copies) {
+      trainer_.begin_save({}, by_time);
+    } else {
+      log_saved(trainer_.save({}, by_time));
+    }
+    is_saved_ = true;
   } catch (const SharedError& error) {
     leave_out_save(error);
   }

@@ -18,7 +18,7 @@
 #include "launch/logging/step_timeline.h"
 #include "launch/metrics/picture.h"
 #include "launch/train/diagnosis/divergence_watch.h"
-#include "launch/train/evaluation_history.h"
+#include "launch/train/run_setup.h"
 #include "launch/train/start/run_lock.h"
 #include "launch/train/start/stop_signal.h"
 #include "launch/train/straggler_watch.h"
@@ -30,13 +30,9 @@
 
 namespace tessera {
 
-/// Whether the evaluation after `step`, from which the run starts, is missing in `history`: the run
-/// was ended after saving the step and before evaluating.
-bool owes_evaluation(const RunConfig& config, int64_t step, const EvaluationHistory& history);
-
-/// Whether the samples of eval.prompts after `step` are missing in RUN/samples.jsonl, which rank 0
-/// reads. Collective.
-bool owes_samples(const RunConfig& config, int64_t step, Communicator& world);
+/// Whether a stop left out the evaluation or the samples of the trainer's last step.
+bool owes_evaluation(const RunConfig& config, const Trainer& trainer);
+bool owes_samples(const RunConfig& config, const Trainer& trainer);
 
 /// Attention that a run logs.
 struct AttentionOfRun {
@@ -57,31 +53,40 @@ struct RunHooks {
   std::function<TimedSaves::Clock::time_point()> now = TimedSaves::Clock::now;
 };
 
-/// The loop of a run on one rank, from the trainer's first step to `last_step`: steps, and between
-/// them logging, checkpoints, evaluations and samples when they are due.
+/// The loop of a run on one rank, from the trainer's first step to `last_step`: after each step its
+/// line in the log, and then whatever is due, in the order of make_events().
 class TrainingLoop {
  public:
-  /// Writes RUN/config.yaml, with the `origins` of derived keys, and opens RUN/metrics.jsonl on
-  /// rank 0, and reports which keys changed since the run's last start. `peak_flops` is the peak of
-  /// all ranks together, in FLOP/s, if known. `lock` is that of run.dir, on rank 0. The
-  /// references must outlive this. Collective.
-  TrainingLoop(const RunConfig& config, const KeyOrigins& origins, int64_t last_step,
-               Communicator& world, Trainer& trainer, Console& console,
-               std::optional<double> peak_flops, std::optional<RunLock>& lock,
-               const RunHooks& hooks);
+  /// Writes RUN/config.yaml and opens RUN/metrics.jsonl on rank 0, and reports which keys changed
+  /// since the run's last start. `lock` is that of run.dir, on rank 0. The references must outlive
+  /// this. Collective.
+  TrainingLoop(RunSetup& run, int64_t last_step, Communicator& world, Console& console,
+               std::optional<RunLock>& lock, const RunHooks& hooks);
 
-  /// Evaluates first if the run owes that, then runs the steps and returns why they end. Before
-  /// rethrowing an error that all ranks share, it lets a background save finish.
+  /// Makes up for what a stop left out, runs the steps and returns why they end. Before rethrowing
+  /// an error that all ranks share, it lets a background save finish.
   ExitCode run();
 
  private:
-  ExitCode run_steps();
-  ExitCode run_steps_until_failure(StopSignal& signal);
+  /// What may follow a step.
+  struct Event {
+    std::function<bool()> is_due;
+    std::function<void()> run;
+    bool is_made_up = false;  ///< if a stop left it out
+  };
+  std::vector<Event> make_events();
+
+  ExitCode run_and_roll_back();
+  ExitCode run_steps(StopSignal& signal);
+  /// Whether no step is left, or eval.patience is over.
+  bool ends() const;
   /// After a step that may not be skipped: continues from the newest checkpoint with the samples
   /// after that step, and saves it again. Throws `error`, with the reason, if that is not possible.
   /// Collective.
   void roll_back(const SharedError& error);
   void require_metrics();
+  /// Whether to save, or to end the run, after this step. Collective.
+  StopReason stop_reason(StopSignal& signal);
   /// Says why the run ends before its last step, and returns the exit code.
   ExitCode report_stop(StopReason reason);
   void take_step();
@@ -100,10 +105,9 @@ class TrainingLoop {
   void write_report(bool run_goes_on);
   /// Calls `write` on rank 0. A file in the run's folder that cannot be written is a warning, once.
   void write_page(const char* name, const std::function<void()>& write);
+  void write_timeline(bool run_ends);
   /// Whether eval.patience evaluations in a row were no better than the best before them.
   bool patience_is_over() const;
-  /// Saves, unless this step was saved, and says why the run ends.
-  void end_early();
   /// Makes run.dir again if it was removed. Throws if another folder is in its place. Collective.
   void keep_run_folder();
   void open_run_folder();
@@ -129,12 +133,12 @@ class TrainingLoop {
   Communicator& world_;
   Trainer& trainer_;
   Console& console_;
-  int64_t last_step_;
+  const int64_t last_step_;
+  const std::vector<Event> events_;
   std::optional<RunLock>& lock_;  // on rank 0
   const RunHooks& hooks_;
   std::set<std::string> page_warnings_;  // files that have had one
   std::unique_ptr<MetricsLog> metrics_;  // on rank 0
-  EvaluationHistory history_;
   StepTimeline timeline_;
   StepClock clock_;
   WalltimeLimit walltime_;
@@ -142,6 +146,8 @@ class TrainingLoop {
   TimedSaves timed_saves_;
   SaveKind pending_save_ = SaveKind::by_steps;  // while trainer_.saving()
   std::optional<int64_t> saved_step_;
+  bool is_saved_;              // whether a checkpoint has all that the trainer knows
+  bool time_to_save_ = false;  // checkpoint.interval: auto
   StragglerWatch stragglers_;  // on CPUs; the host does not wait for collectives on GPUs
   bool is_first_ = true;
   bool metrics_wait_ = false;  // for room on the disk

@@ -387,7 +387,7 @@ TEST_F(BadSteps, RollBackToACheckpointWithoutTheSamplesSinceThen) {
       Checkpoint checkpoint = Checkpoint::open(saved.path);
       trainer.roll_back(checkpoint);
       EXPECT_EQ(trainer.failed_step(), nullptr);
-      EXPECT_EQ(trainer.rollbacks(), 1);
+      EXPECT_EQ(trainer.run().rollbacks, 1);
       EXPECT_EQ(trainer.steps_done(), 3);
       EXPECT_EQ(trainer.samples_done(), 5 * global);
       EXPECT_EQ(trainer.first_place(4), 5 * global);
@@ -397,7 +397,7 @@ TEST_F(BadSteps, RollBackToACheckpointWithoutTheSamplesSinceThen) {
       EXPECT_EQ(again.manifest().samples, 5 * global);
       Trainer resumed(run, groups, open_training_data(run), test::test_device());
       resumed.restore(again);
-      EXPECT_EQ(resumed.rollbacks(), 1);
+      EXPECT_EQ(resumed.run().rollbacks, 1);
       for (int i = 0; i < 3; ++i) EXPECT_EQ(step(resumed).loss(), step(trainer).loss());
       test::expect_same_bits(masters_of(resumed), masters_of(trainer), "masters");
       test::expect_error([&] { trainer.roll_back(again); }, {"no step has failed"});

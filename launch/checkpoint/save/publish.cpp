@@ -45,7 +45,7 @@ bool looks_whole(const fs::path& step_folder) {
 
 bool is_by_time(const fs::path& step_folder) {
   try {
-    return read_manifest(step_folder).extra.value(kByTimeKey, false);
+    return read_run_state(read_manifest(step_folder)).by_time;
   } catch (const std::exception&) {
     return false;
   }

@@ -11,9 +11,6 @@
 
 namespace tessera {
 
-/// A key of the manifest's extra data: true for a checkpoint by time, which the next one replaces.
-inline constexpr const char* kByTimeKey = "by_time";
-
 /// Called at named points of a save, so that tests can make it fail or die there; empty in a real
 /// run.
 using SaveObserver = std::function<void(const char* point)>;

@@ -11,7 +11,7 @@
 #include "launch/checkpoint/format/manifest.h"
 #include "launch/checkpoint/format/step_folder.h"
 #include "launch/cli/support/command_line.h"
-#include "launch/train/evaluation_history.h"
+#include "launch/logging/metrics_log.h"
 #include "parallel/communicators/exchange.h"
 
 namespace tessera {
@@ -20,12 +20,11 @@ namespace {
 namespace fs = std::filesystem;
 
 int64_t best_step(const fs::path& run) {
-  EvaluationHistory history;
-  for (const LoggedEvaluation& one : logged_evaluations(run, /*of_average=*/true)) history.add(one);
-  require(history.best_step().has_value(),
+  const int64_t best = logged_evaluations(run).best_step;
+  require(best > 0,
           "--best: {} has no evaluation in its metrics.jsonl: leave it out, or pass --step",
           run.string());
-  return *history.best_step();
+  return best;
 }
 
 }  // namespace

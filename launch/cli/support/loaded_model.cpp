@@ -69,7 +69,7 @@ LoadedModel load_model(const std::filesystem::path& checkpoint, bool ema,
   all_or_none(world, [&] {
     Checkpoint opened = Checkpoint::open(loaded.path);
     if (ema) opened.use_average();
-    loaded.extra = opened.manifest().extra;
+    loaded.run = read_run_state(opened.manifest());
     loaded.chat = checkpoint_chat(opened);
     loaded.tokenizer = tokenizer_of(opened);
     loaded.model = std::make_shared<TextModel>(opened, tp, loaded.devices->device, rows);

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "launch/checkpoint/run_state.h"
 #include "launch/cli/support/device_options.h"
 #include "launch/config/chat_form.h"
 #include "launch/tokenizers/tokenizer.h"
@@ -21,7 +22,7 @@ struct LoadedModel {
   std::shared_ptr<const OpenedDevices> devices;
   std::shared_ptr<const ParallelGroups> groups;  ///< if data ranks share the texts
   std::filesystem::path path;                    ///< of the step's folder
-  Json extra;                                    ///< extra data that the run saved
+  RunState run;                                  ///< what else the checkpoint keeps
   std::shared_ptr<const ChatForm> chat;  ///< what surrounds its messages, if it learned from any
   std::shared_ptr<const Tokenizer> tokenizer;
   std::shared_ptr<TextModel> model;

@@ -1,6 +1,6 @@
 #include "launch/cli/support/query.h"
 
-#include "launch/checkpoint/checkpoint_labels.h"
+#include "launch/checkpoint/run_state.h"
 #include "launch/cli/support/command_line.h"
 #include "launch/cli/support/process.h"
 #include "launch/tokenizers/id_tokenizer.h"
@@ -53,7 +53,7 @@ void add_truncate_option(CLI::App& command, Query& query) {
 
 bool truncates(const Query& query, const LoadedModel& loaded) {
   const bool words = traits_of(loaded.model->config()).token_labels;
-  return query.truncate || (!words && loaded.extra.value(kTruncateKey, false));
+  return query.truncate || (!words && loaded.run.truncate);
 }
 
 Sample sample_of(const Query& query, const LoadedModel& loaded) {

@@ -4,6 +4,14 @@
 
 namespace tessera {
 
+/// The properties of a training dataset that determine the order of samples.
+struct TrainPart {
+  int64_t samples = 0;
+  double share = 1.0;  ///< fraction of the run's samples: weight / sum of all weights
+
+  bool operator==(const TrainPart&) const = default;
+};
+
 /// Returns the image of `i` under a permutation of [0, n) that depends on (seed, epoch). Computes
 /// it without tables: a Feistel network over the smallest sufficient domain of 4^k integers,
 /// iterated until it returns to [0, n) (Black and Rogaway, "Ciphers with arbitrary finite domains",

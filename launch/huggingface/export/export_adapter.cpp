@@ -9,9 +9,9 @@
 #include "core/memory.h"
 #include "core/ops/elementwise.h"
 #include "core/version.h"
-#include "launch/checkpoint/checkpoint_adapters.h"
-#include "launch/checkpoint/checkpoint_labels.h"
 #include "launch/checkpoint/format/safetensors.h"
+#include "launch/checkpoint/run_state.h"
+#include "launch/config/label_names.h"
 #include "launch/huggingface/classifier_metadata.h"
 #include "launch/huggingface/export/earlier_export.h"
 #include "launch/huggingface/export/tensor_parts.h"
@@ -34,7 +34,7 @@ class AdapterTensors {
                  const std::vector<TensorName>& names)
       : checkpoint_(checkpoint),
         model_(model),
-        trained_(trained_beside_adapters(checkpoint.manifest().extra)),
+        trained_(read_run_state(checkpoint.manifest()).trained_beside_adapters),
         reader_(checkpoint, model) {
     for (const TensorName& name : names) {
       if (!trained_.contains(name.ours)) continue;
@@ -140,7 +140,7 @@ class AdapterTensors {
 std::map<std::string, std::string> adapter_metadata(const Checkpoint& checkpoint,
                                                     const ModelConfig& model) {
   std::map<std::string, std::string> metadata =
-      classifier_metadata(model, checkpoint_labels(checkpoint.manifest().extra));
+      classifier_metadata(model, names_of_labels(read_run_state(checkpoint.manifest()).labels));
   metadata.insert({{"format", "pt"}, {kExportMark, kVersion}});
   return metadata;
 }

@@ -2,10 +2,11 @@
 
 #include "core/error.h"
 #include "launch/checkpoint/checkpoint_chat.h"
-#include "launch/checkpoint/checkpoint_labels.h"
 #include "launch/checkpoint/checkpoint_tokenizer.h"
 #include "launch/checkpoint/find.h"
 #include "launch/checkpoint/model_json.h"
+#include "launch/checkpoint/run_state.h"
+#include "launch/config/label_names.h"
 #include "launch/data/datasets/chat_template.h"
 #include "launch/huggingface/export/earlier_export.h"
 #include "launch/huggingface/export/export_adapter.h"
@@ -124,10 +125,11 @@ ExportReport export_model(const ExportOptions& options) {
   if (!exported.note.empty()) report.notes.push_back(exported.note);
   std::map<std::string, std::string>& files = exported.files;
   if (!options.adapter) {
-    files["config.json"] = export_config(model, model_class, options.precision, exported.ids,
-                                         checkpoint_labels(checkpoint.manifest().extra))
-                               .dump(2) +
-                           "\n";
+    files["config.json"] =
+        export_config(model, model_class, options.precision, exported.ids,
+                      names_of_labels(read_run_state(checkpoint.manifest()).labels))
+            .dump(2) +
+        "\n";
     if (traits_of(model).causal) {
       files["generation_config.json"] = generation.dump(2) + "\n";
     }

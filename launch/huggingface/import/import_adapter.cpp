@@ -15,11 +15,10 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/ops/elementwise.h"
-#include "launch/checkpoint/checkpoint_adapters.h"
-#include "launch/checkpoint/checkpoint_labels.h"
 #include "launch/checkpoint/find.h"
 #include "launch/checkpoint/format/step_folder.h"
 #include "launch/checkpoint/model_json.h"
+#include "launch/checkpoint/run_state.h"
 #include "launch/checkpoint/save/save.h"
 #include "launch/huggingface/classifier_metadata.h"
 #include "launch/huggingface/import/foreign_json.h"
@@ -438,19 +437,18 @@ AdapterImportReport import_adapter(const AdapterImportOptions& options) {
   request.run_dir = options.to;
   request.in_a_run = false;
   request.model = architecture_json(model);
-  const Json& extra = base.manifest().extra;
-  request.extra = {{"imported_from", options.from.string()}, {kTrainedKey, saved.parameters()}};
-  std::vector<const char*> kept = {"tokenizer"};
+  const RunState run_of_base = read_run_state(base.manifest());
+  RunState run;
+  run.tokenizer = run_of_base.tokenizer;
+  run.imported_from = options.from.string();
+  run.trained_beside_adapters = {saved.parameters().begin(), saved.parameters().end()};
   if (classifier && !classifier->labels.empty()) {
-    request.extra[kLabelsKey] = fmt::format("{}", fmt::join(classifier->labels, ","));
+    run.labels = fmt::format("{}", fmt::join(classifier->labels, ","));
   } else if (!classifier && model.num_labels == base_labels) {
-    kept.push_back(kLabelsKey);
+    run.labels = run_of_base.labels;
   }
-  for (const char* key : kept) {
-    if (extra.contains(key)) request.extra[key] = extra[key];
-  }
-  if (classifies(model.head) && model.problem_type != ProblemType::regression &&
-      !request.extra.contains(kLabelsKey)) {
+  request.extra = to_extra(run);
+  if (classifies(model.head) && model.problem_type != ProblemType::regression && !run.labels) {
     notes.push_back(
         fmt::format("{}: to name the {} labels, set data.labels in the configuration",
                     classifier ? "the labels that the adapters were trained on are numbers"

@@ -140,10 +140,11 @@ ImportReport import_model(const ImportOptions& options) {
   request.run_dir = options.to;
   request.in_a_run = false;
   request.model = architecture_json(config.model);
-  request.extra = {{"tokenizer", tokenizer.spec}, {"imported_from", options.from.string()}};
-  if (!config.labels.empty()) {
-    request.extra["labels"] = fmt::format("{}", fmt::join(config.labels, ","));
-  }
+  RunState run;
+  run.tokenizer = tokenizer.spec;
+  run.imported_from = options.from.string();
+  if (!config.labels.empty()) run.labels = fmt::format("{}", fmt::join(config.labels, ","));
+  request.extra = to_extra(run);
   request.attachments[kTokenizerAttachment] = tokenizer_attachment(*tokenizer.tokenizer);
   if (chat) request.attachments[kChatTemplateAttachment] = chat_attachment(*chat);
   request.tensors = local_tensors(names, maker);

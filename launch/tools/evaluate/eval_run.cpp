@@ -10,9 +10,9 @@
 #include "core/memory.h"
 #include "launch/checkpoint/attention_mask_file.h"
 #include "launch/checkpoint/checkpoint_chat.h"
-#include "launch/checkpoint/checkpoint_labels.h"
 #include "launch/checkpoint/checkpoint_tokenizer.h"
 #include "launch/checkpoint/find.h"
+#include "launch/checkpoint/run_state.h"
 #include "launch/config/label_names.h"
 #include "launch/config/load_config.h"
 #include "launch/config/validate_kind.h"
@@ -69,7 +69,8 @@ RunConfig config_of(const EvalOptions& options, const Checkpoint& checkpoint) {
   config.model = model_of(checkpoint);
   config.data.labels = std::nullopt;
   config.data.chat_form = checkpoint_chat(checkpoint);
-  const std::vector<std::string> labels = checkpoint_labels(checkpoint.manifest().extra);
+  const std::vector<std::string> labels =
+      names_of_labels(read_run_state(checkpoint.manifest()).labels);
   if (!labels.empty()) config.data.labels = fmt::format("{}", fmt::join(labels, ","));
   const bool is_causal = traits_of(config.model).objective == Objective::causal_lm;
   if (is_causal && config.automatic.contains("data.packing") && packed_examples(config.data)) {

@@ -6,8 +6,8 @@
 #include "core/memory.h"
 #include "core/ops/elementwise.h"
 #include "launch/checkpoint/attention_mask_file.h"
-#include "launch/checkpoint/checkpoint_labels.h"
 #include "launch/checkpoint/model_state.h"
+#include "launch/checkpoint/run_state.h"
 #include "models/architecture.h"
 
 namespace tessera {
@@ -38,7 +38,7 @@ BatchShape shape_of_texts(const ModelConfig& config, const Checkpoint& checkpoin
   BatchShape shape{rows, config.seq_length};
   shape.patch_width = traits_of(config).patch_width;
   shape.source_length = traits_of(config).source_length;
-  shape.hides_targets = checkpoint.manifest().extra.value(kHidesTargetsKey, false);
+  shape.hides_targets = read_run_state(checkpoint.manifest()).hides_targets;
   return shape;
 }
 

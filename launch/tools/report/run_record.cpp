@@ -10,13 +10,13 @@
 #include <set>
 
 #include "core/error.h"
+#include "launch/checkpoint/run_state.h"
 #include "launch/config/values/yaml_reader.h"
 #include "launch/support/input/json_log.h"
 #include "launch/support/text/human_text.h"
 #include "launch/support/text/json.h"
 #include "launch/support/text/number_text.h"
 #include "launch/support/text/utf8.h"
-#include "launch/train/evaluation_history.h"
 
 namespace tessera {
 namespace {
@@ -306,7 +306,7 @@ std::string text_of(const ConfigValue& value) {
   return "";
 }
 
-/// As training compares them (EvaluationHistory::load).
+/// As training compares them (Trainer::evaluate).
 EvaluationHistory evaluations_of(const RunRecord& run) {
   const std::optional<std::string> decay = run.config_value("optimizer.ema_decay");
   const RunSeries* averages = nullptr;
@@ -319,7 +319,7 @@ EvaluationHistory evaluations_of(const RunRecord& run) {
       const auto average = std::ranges::lower_bound(*averages, point.step, {}, &RunPoint::step);
       if (average != averages->end() && average->step == point.step) point = *average;
     }
-    history.add({point.step, point.value});
+    history.add(point.step, point.value);
   }
   return history;
 }

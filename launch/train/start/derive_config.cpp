@@ -18,11 +18,11 @@
 #include "launch/checkpoint/attention_mask_file.h"
 #include "launch/checkpoint/checkpoint.h"
 #include "launch/checkpoint/checkpoint_chat.h"
-#include "launch/checkpoint/checkpoint_labels.h"
 #include "launch/checkpoint/checkpoint_tokenizer.h"
 #include "launch/checkpoint/find.h"
 #include "launch/checkpoint/format/step_folder.h"
 #include "launch/checkpoint/model_json.h"
+#include "launch/checkpoint/run_state.h"
 #include "launch/config/config_changes.h"
 #include "launch/config/label_names.h"
 #include "launch/config/load_config.h"
@@ -169,7 +169,8 @@ class Deriver {
       if (name == "seq_length" && saved.model.has_images()) continue;  // follows from the patches
       set(key.name, key.value, checkpoint.path().string());
     }
-    const std::vector<std::string> labels = checkpoint_labels(checkpoint.manifest().extra);
+    const std::vector<std::string> labels =
+        names_of_labels(read_run_state(checkpoint.manifest()).labels);
     if (heads && wants("data.labels") && !labels.empty()) {
       set_label_names(labels, checkpoint.path().string());
     }
@@ -310,7 +311,7 @@ class Deriver {
   /// `names`, or, if checkpoint.from classifies all of them, its names in their order.
   std::vector<std::string> names_of_classifier(const std::vector<std::string>& names) {
     if (own_ || !config().checkpoint.from || names.empty()) return names;
-    const auto saved = checkpoint_labels(checkpoint_from().manifest().extra);
+    const auto saved = names_of_labels(read_run_state(checkpoint_from().manifest()).labels);
     const auto is_saved = [&](const std::string& name) {
       return std::ranges::find(saved, name) != saved.end();
     };

@@ -2,18 +2,20 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <filesystem>
 #include <utility>
 #include <vector>
 
 #include "core/error.h"
-#include "launch/checkpoint/checkpoint_labels.h"
 #include "launch/checkpoint/checkpoint_tokenizer.h"
 #include "launch/checkpoint/find.h"
 #include "launch/checkpoint/format/step_folder.h"
 #include "launch/checkpoint/model_json.h"
 #include "launch/checkpoint/model_state.h"
+#include "launch/checkpoint/run_state.h"
 #include "launch/checkpoint/same_model.h"
 #include "launch/config/values/source_text.h"
 #include "launch/config/values/value_rule.h"
@@ -35,13 +37,13 @@ Json saved_architecture(const Checkpoint& checkpoint) {
 
 /// Requires the labels that the classifier was trained with, because its rows stand for them.
 void check_same_labels(const RunConfig& config, const Checkpoint& checkpoint) {
-  const Json& extra = checkpoint.manifest().extra;
-  if (!has_other_labels(extra, config.data.labels)) return;
+  const RunState saved = read_run_state(checkpoint.manifest());
+  if (!saved.has_other_labels(config.data.labels)) return;
   fail(
       "{} has a classifier for the labels {}, but data.labels is {}: list the same labels in the "
       "same order, or start a new classifier in another run.dir with checkpoint.from={}",
-      checkpoint.path().string(), excerpt(to_text(extra[kLabelsKey]), 200),
-      quote(*config.data.labels), config.run.dir);
+      checkpoint.path().string(), excerpt(quote(*saved.labels), 200), quote(*config.data.labels),
+      config.run.dir);
 }
 
 /// Requires the run's model, except for keys that may differ and for what matters only in training.
@@ -108,24 +110,28 @@ void require_state(const Checkpoint& checkpoint, std::optional<int64_t> before_s
           checkpoint.manifest().step + 1, path);
 }
 
-/// Warns if the coming samples differ from those the saved run would have seen.
-void report_other_order(const RunConfig& config, const Trainer& trainer, const Json& extra,
+/// Equal up to rounding: rescaled weights change shares by a few ulps.
+bool is_same(const TrainPart& a, const TrainPart& b) {
+  return a.samples == b.samples && std::abs(a.share - b.share) <= 1e-12 * b.share;
+}
+
+/// Warns if the coming samples differ from those the saved run would have seen. An import knows
+/// none.
+void report_other_order(const RunConfig& config, const Trainer& trainer, const RunState& saved,
                         const std::function<void(std::string)>& report) {
-  const auto report_change = [&](const char* key, const char* what, const Json& now) {
+  const auto report_change = [&](const char* what, const Json& now, const Json& before) {
     report(
         fmt::format("{} is {}, but was {} when the checkpoint was saved: from here on the sample "
                     "order is different, so some samples may repeat or be skipped",
-                    what, to_text(now), to_text(extra[key])));
+                    what, to_text(now), to_text(before)));
   };
-  const auto has_changed = [&](const char* key, const Json& now) {
-    return extra.contains(key) && extra[key] != now;
-  };
-  if (has_changed("seed", config.run.seed)) report_change("seed", "run.seed", config.run.seed);
-  if (has_changed("train_samples", trainer.num_train_samples())) {
-    report_change("train_samples", "the number of training samples", trainer.num_train_samples());
-  } else if (!has_same_parts(extra, trainer.train_parts())) {
-    report_change(kTrainPartsKey, "the blend of data.train",
-                  train_parts_json(trainer.train_parts()));
+  const int64_t seed = config.run.seed, samples = trainer.num_train_samples();
+  const std::vector<TrainPart>&parts = trainer.train_parts(), &before = saved.train_parts;
+  if (saved.seed.value_or(seed) != seed) report_change("run.seed", seed, *saved.seed);
+  if (saved.train_samples.value_or(samples) != samples) {
+    report_change("the number of training samples", samples, *saved.train_samples);
+  } else if (!before.empty() && !std::ranges::equal(before, parts, is_same)) {
+    report_change("the blend of data.train", to_json(parts), to_json(before));
   }
 }
 
@@ -150,9 +156,7 @@ void report_other_average(const RunConfig& config, const Checkpoint& checkpoint,
 void report_other_moments(const RunConfig& config, const Checkpoint& checkpoint,
                           const std::function<void(std::string)>& report) {
   if (has_weights_alone(checkpoint)) return;
-  const Json& extra = checkpoint.manifest().extra;
-  const bool known = extra.contains(kMomentDTypeKey) && extra[kMomentDTypeKey].is_string();
-  const std::string saved = known ? extra[kMomentDTypeKey].get<std::string>() : "fp32";
+  const std::string saved = read_run_state(checkpoint.manifest()).moment_dtype.value_or("fp32");
   const DType now = config.optimizer.moment_dtype;
   if (saved == moment_dtype_name(now)) return;
   report(fmt::format("optimizer.moment_dtype is {}, but {} has moments in {}: they are {}",
@@ -274,7 +278,7 @@ std::string start_or_resume(const RunConfig& config, Trainer& trainer, Communica
         if (from) require_state(checkpoint, before_step);
         trainer.restore(checkpoint);
         if (world.rank() == 0) {
-          report_other_order(config, trainer, checkpoint.manifest().extra, report);
+          report_other_order(config, trainer, read_run_state(checkpoint.manifest()), report);
           report_other_moments(config, checkpoint, report);
           check_tokenizer(config, trainer, checkpoint, report);
           report_other_average(config, checkpoint, report);

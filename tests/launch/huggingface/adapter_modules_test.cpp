@@ -1,8 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "launch/checkpoint/checkpoint_adapters.h"
-#include "launch/checkpoint/checkpoint_labels.h"
+#include "launch/checkpoint/run_state.h"
 #include "launch/huggingface/classifier_metadata.h"
 #include "launch/huggingface/import/import_adapter.h"
 #include "parallel/layers/low_rank_adapter.h"
@@ -26,7 +25,7 @@ class AdapterModules : public HuggingFaceFolder {
   fs::path export_adapters(const std::string& name, const ModelConfig& model,
                            const std::vector<std::string>& trained,
                            Json extra = Json::object()) const {
-    extra[kTrainedKey] = trained;
+    extra["trained_beside_adapters"] = trained;
     ExportOptions options;
     options.checkpoint = save_model(name + "_tuned", adapted(model), "", extra);
     options.to = folder_ / name;
@@ -178,7 +177,7 @@ TEST_F(AdapterModules, BringAClassifier) {
     const std::string name(to_string(kind));
     ModelConfig model = small_encoder(kind, Head::classification);
     const fs::path adapter = export_adapters(name, model, {"classifier.weight", "classifier.bias"},
-                                             {{kLabelsKey, "x, y,z"}});
+                                             {{"labels", "x, y,z"}});
     EXPECT_EQ(settings(adapter).at("task_type"), "SEQ_CLS");
     EXPECT_EQ(settings(adapter).at("modules_to_save"), Json::array({"classifier"}));
     const FileTensors file = read_tensors(weights(adapter));
@@ -200,7 +199,7 @@ TEST_F(AdapterModules, BringAClassifier) {
     EXPECT_EQ(after.at("pooler.weight"), is_roberta ? file.at(kPrefix + "classifier.dense.weight")
                                                     : before.at("head.transform.weight"));
     EXPECT_THAT(report.notes, testing::IsEmpty());
-    EXPECT_EQ(manifest_of(report).extra.at(kLabelsKey), "x,y,z");
+    EXPECT_EQ(manifest_of(report).extra.at("labels"), "x,y,z");
     set(adapter, "task_type", nullptr);
     expect_error([&] { import(adapter, base, "bad"); }, {"task_type", "SEQ_CLS"});
   }
@@ -215,14 +214,14 @@ TEST_F(AdapterModules, KeepSettingsOfClassifiers) {
   ModelConfig model = small_mean_classifier();
   model.problem_type = ProblemType::multi_label_classification;
   const fs::path adapter = export_adapters(
-      "adapter", model, {"classifier.weight", "classifier.bias"}, {{kLabelsKey, "a,b,c"}});
+      "adapter", model, {"classifier.weight", "classifier.bias"}, {{"labels", "a,b,c"}});
   save_model("base", small_encoder(ModelKind::modernbert));
   save_model("other", small_encoder(ModelKind::modernbert, Head::classification), "",
-             {{kLabelsKey, "d,e,f"}});
+             {{"labels", "d,e,f"}});
   for (const std::string base : {"base", "other"}) {
     const AdapterImportReport report = import(adapter, base, base + "_back");
     EXPECT_EQ(manifest_of(report).model, architecture_json(adapted(model)));
-    EXPECT_EQ(manifest_of(report).extra.at(kLabelsKey), "a,b,c");
+    EXPECT_EQ(manifest_of(report).extra.at("labels"), "a,b,c");
     EXPECT_THAT(report.notes, testing::IsEmpty());
   }
 
@@ -231,10 +230,10 @@ TEST_F(AdapterModules, KeepSettingsOfClassifiers) {
   EXPECT_THAT(plain.notes, testing::ElementsAre(
                                testing::HasSubstr("so they are numbers: to name the 3 labels")));
   EXPECT_EQ(manifest_of(plain).model.at("problem_type"), "single_label_classification");
-  EXPECT_FALSE(manifest_of(plain).extra.contains(kLabelsKey));
+  EXPECT_FALSE(manifest_of(plain).extra.contains("labels"));
   const AdapterImportReport named = import(adapter, "other", "named");
   EXPECT_THAT(named.notes, testing::IsEmpty());
-  EXPECT_EQ(manifest_of(named).extra.at(kLabelsKey), "d,e,f");
+  EXPECT_EQ(manifest_of(named).extra.at("labels"), "d,e,f");
 }
 
 TEST_F(AdapterModules, RefuseDamagedSettingsOfClassifiers) {

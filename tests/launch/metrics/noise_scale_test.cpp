@@ -28,7 +28,7 @@ TEST(NoiseScale, IsTheRatioOfAverages) {
   EXPECT_EQ(scale.value(), before);
 
   NoiseScale resumed;
-  resumed.restore(parse_json(scale.state().dump(), "state"));
+  resumed.restore(scale.averages());
   EXPECT_EQ(resumed.value(), before);
   resumed.restore({});
   EXPECT_EQ(resumed.value(), std::nullopt);

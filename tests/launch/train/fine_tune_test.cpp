@@ -7,11 +7,11 @@
 #include <map>
 #include <set>
 
-#include "launch/checkpoint/checkpoint_adapters.h"
 #include "launch/checkpoint/checkpoint_chat.h"
 #include "launch/checkpoint/find.h"
 #include "launch/checkpoint/format/manifest.h"
 #include "launch/checkpoint/model_json.h"
+#include "launch/checkpoint/run_state.h"
 #include "launch/data/training_data.h"
 #include "launch/tools/plan/dry_step.h"
 #include "launch/tools/plan/run_plan.h"
@@ -95,7 +95,7 @@ TEST_F(FineTune, ClassifierStartsWithPretrainedBody) {
                                       "next_sentence.weight",
                                       from.string()));
       EXPECT_EQ(trainer.steps_done(), 0);
-      EXPECT_EQ(trainer.tokens_done(), 0);
+      EXPECT_EQ(trainer.run().tokens, 0);
       Checkpoint checkpoint = Checkpoint::open(from);
       bool has_pooler = false;
       for (const Parameter& parameter : trainer.parameters().parameters()) {
@@ -199,7 +199,7 @@ TEST_F(FineTune, AdaptersLeaveBaseAsItIs) {
                 18);
       trainer.step();
       const Checkpoint saved = Checkpoint::open(trainer.save().path);
-      EXPECT_EQ(trained_beside_adapters(saved.manifest().extra),
+      EXPECT_EQ(read_run_state(saved.manifest()).trained_beside_adapters,
                 (std::set<std::string>{"embedding.word", "head.weight"}));
     });
     // They still differ from the base's if training goes on without them.
@@ -208,7 +208,7 @@ TEST_F(FineTune, AdaptersLeaveBaseAsItIs) {
     last.checkpoint.from = more.run.dir;
     start(last, 1, [&](Trainer& trainer, const std::string&) {
       const Checkpoint saved = Checkpoint::open(trainer.save().path);
-      EXPECT_EQ(trained_beside_adapters(saved.manifest().extra),
+      EXPECT_EQ(read_run_state(saved.manifest()).trained_beside_adapters,
                 (std::set<std::string>{"embedding.word", "head.weight"}));
     });
     more.model.lora_rank = 0;
@@ -484,12 +484,12 @@ TEST_F(FineTune, CountsTokensWithoutPaddingAcrossResume) {
       EXPECT_LT(step.tokens, step.padded_tokens);
       sum += step.tokens;
     }
-    EXPECT_EQ(trainer.tokens_done(), sum);
+    EXPECT_EQ(trainer.run().tokens, sum);
     trainer.save();
     tokens = sum;
   });
   start(run, 1,
-        [&](Trainer& trainer, const std::string&) { EXPECT_EQ(trainer.tokens_done(), tokens); });
+        [&](Trainer& trainer, const std::string&) { EXPECT_EQ(trainer.run().tokens, tokens); });
 }
 
 }  // namespace

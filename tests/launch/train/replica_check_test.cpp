@@ -44,7 +44,7 @@ class ReplicaChecks : public testing::Test {
     EXPECT_TRUE(std::filesystem::is_empty(run + "/checkpoints"));
   }
 
-  /// Trains with a check after every second step; `rank` corrupts a weight after the first.
+  /// Trains with a check after more than one step; `rank` corrupts a weight after the first.
   void train(int data, int tensor, int rank, const std::string& name, int64_t steps) {
     RunConfig config = test::small_run(folder_, "run");
     config.parallel.tensor = tensor;
@@ -56,6 +56,7 @@ class ReplicaChecks : public testing::Test {
       trainer.step();
       if (world.rank() == rank) corrupt(trainer, name);
       for (int64_t i = 1; i < steps; ++i) trainer.step();
+      if (steps > 1) trainer.check_replicas();
       trainer.save();
     });
   }

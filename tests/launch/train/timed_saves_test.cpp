@@ -154,14 +154,14 @@ TEST_F(TimedRun, TrainsOnWhileAnotherFolderIsInItsPlace) {
 }
 
 TEST_F(TimedRun, SavesAtItsEarlyEndWhatASaveByTimeDidNot) {
-  look = [this](int looks) {  // a file is in the way of the first
+  look = [this](int looks) {  // a file is in the way after step 3
     const std::filesystem::path folder = checkpoints_folder(run());
     if (looks == 2) std::ofstream(folder) << "x";
     if (looks == 5) std::filesystem::remove(folder);
   };
-  train({"eval.interval=1", "eval.patience=2", "optimizer.lr=1e-30"});
-  EXPECT_THAT(saves(), ElementsAre(3));
-  EXPECT_THAT(checkpoints(), ElementsAre(3));
+  train({"eval.interval=1", "eval.patience=3", "optimizer.lr=1e-30"});
+  EXPECT_THAT(saves(), ElementsAre(4));
+  EXPECT_THAT(checkpoints(), ElementsAre(4));
 }
 
 }  // namespace

@@ -159,16 +159,5 @@ TEST_F(Resume, ReportsConvertedMoments) {
   EXPECT_THAT(reports_of(run), IsEmpty());
 }
 
-TEST(TrainParts, DamagedPartsCompareUnequal) {
-  const std::vector<TrainPart> parts = {{93, 1.0 / 3.0}, {46, 2.0 / 3.0}};
-  EXPECT_TRUE(has_same_parts(Json::object(), parts));
-  EXPECT_TRUE(has_same_parts({{kTrainPartsKey, train_parts_json(parts)}}, parts));
-  for (const char* damaged : {"null", "7", "[]", "[1,2]", R"([{"samples":93},{"samples":46}])",
-                              R"([{"samples":"93","share":1},{"samples":46,"share":null}])"}) {
-    const Json extra = {{kTrainPartsKey, parse_json(damaged, "test")}};
-    EXPECT_FALSE(has_same_parts(extra, parts)) << damaged;
-  }
-}
-
 }  // namespace
 }  // namespace tessera
