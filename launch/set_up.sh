@@ -1,5 +1,4 @@
-# Sourced by launch/quickstart.sh and tests/run.sh: installs missing packages, builds, and makes mpirun
-# work as root, in containers and with more ranks than cores.
+# Sourced by launch/quickstart.sh and tests/run.sh: installs missing packages, builds, and makes MPI work in containers.
 
 packages=(g++ cmake ninja-build git ca-certificates
   libopenmpi-dev openmpi-bin libdnnl-dev libyaml-cpp-dev libcli11-dev libfmt-dev
@@ -52,7 +51,5 @@ build() {
   cmake --build --preset "$preset" ${1:+--target "$@"}
 }
 
-# By default mpirun refuses to run as root or with more ranks than cores, binds a rank's threads to one core,
-# and copies between processes, which many containers forbid. These options turn all of that off.
-mpi_run=(mpirun --allow-run-as-root --oversubscribe --bind-to none)
+# By default MPI copies between processes, which many containers forbid.
 export OMPI_MCA_btl_vader_single_copy_mechanism=none

@@ -34,10 +34,7 @@ struct MaskCommand {
 /// Whether the documents of a row do not attend to each other in training.
 bool separates_documents(const RunConfig& config) {
   if (traits_of(config.model).objective != Objective::causal_lm) return true;
-  const DataSection& data = config.data;
-  const bool packs = config.automatic.contains("data.packing") ? packed_examples(data).has_value()
-                                                               : data.packing == Packing::documents;
-  return packs || data.separate_documents;
+  return packing_of(config) == Packing::documents || config.data.separate_documents;
 }
 
 void print_mask(const MaskCommand& command) {

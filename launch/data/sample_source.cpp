@@ -169,7 +169,7 @@ class SftSource final : public SampleSource {
   SftSource(const RunConfig& config, const Tokenizer& tokenizer, const std::string& path,
             std::vector<std::string>& notes) {
     const DataSection& data = config.data;
-    require(data.packing == Packing::documents || !packed_examples(data),
+    require(data.packing == Packing::documents || !packed_examples(config),
             "data.packing is concatenate, but {} has prompts and completions, which are packed "
             "whole and do not see each other: choose documents, or leave the key out",
             path);
@@ -388,10 +388,17 @@ class ImageSource final : public SampleSource {
 
 }  // namespace
 
-std::optional<std::string> packed_examples(const DataSection& data) {
-  const auto found = std::ranges::find_if(data.train.parts, has_columns, &DataBlend::Part::path);
-  if (found == data.train.parts.end()) return std::nullopt;
+std::optional<std::string> packed_examples(const RunConfig& config) {
+  const std::vector<DataBlend::Part>& parts = config.data.train.parts;
+  const auto found = std::ranges::find_if(parts, has_columns, &DataBlend::Part::path);
+  const bool is_causal = traits_of(config.model).objective == Objective::causal_lm;
+  if (!is_causal || found == parts.end()) return std::nullopt;
   return found->path;
+}
+
+Packing packing_of(const RunConfig& config) {
+  if (!config.automatic.contains("data.packing")) return config.data.packing;
+  return packed_examples(config) ? Packing::documents : Packing::concatenate;
 }
 
 int64_t num_sentinels(const RunConfig& config) {

@@ -41,9 +41,12 @@ class SampleSource {
   virtual std::shared_ptr<const Dataset> samples(Range range, const SampleUse& use) const = 0;
 };
 
-/// The first of the training data that is a file of texts: for a model that predicts the next
-/// token, data.packing is `documents` then, unless it is given. nullopt if there is none.
-std::optional<std::string> packed_examples(const DataSection& data);
+/// The first of the training data that is a file of texts, if the model predicts the next token:
+/// data.packing is `documents` then, unless it is given. nullopt if there is none.
+std::optional<std::string> packed_examples(const RunConfig& config);
+
+/// data.packing, also if it is automatic.
+Packing packing_of(const RunConfig& config);
 
 /// How many ids after those of the data are sentinels: 0 unless texts of a prepared dataset are
 /// corrupted (span_corruption).

@@ -26,7 +26,6 @@
 #include "launch/train/trainer.h"
 #include "launch/train/walltime_limit.h"
 #include "parallel/communicators/communicator.h"
-#include "parallel/communicators/exchange.h"
 
 namespace tessera {
 

@@ -12,7 +12,6 @@
 #include "launch/support/files/folders.h"
 #include "launch/support/files/output_file.h"
 #include "launch/support/files/path_error.h"
-#include "launch/support/files/random_id.h"
 
 namespace tessera {
 

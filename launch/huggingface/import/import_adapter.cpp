@@ -29,7 +29,7 @@
 #include "launch/huggingface/model_class.h"
 #include "launch/huggingface/sentence_modules.h"
 #include "launch/huggingface/tensor_names.h"
-#include "launch/support/files/new_folders.h"
+#include "launch/support/files/folders.h"
 #include "launch/train/start/run_lock.h"
 #include "models/model.h"
 #include "parallel/communicators/communicator.h"

@@ -1,11 +1,13 @@
 #include "launch/support/files/folders.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <random>
 #include <system_error>
 
 #include "core/error.h"
@@ -80,6 +82,24 @@ std::optional<fs::path> swap_in_folder(const fs::path& staged, const fs::path& t
     throw;
   }
   return aside;
+}
+
+NewFolders::NewFolders(const fs::path& folder) {
+  fs::path missing = folder;
+  for (; !missing.empty() && !fs::exists(missing); missing = missing.parent_path()) {
+    made_.push_back(missing);
+  }
+  make_folders(folder);
+}
+
+NewFolders::~NewFolders() {
+  std::error_code ignored;
+  for (const fs::path& folder : made_) fs::remove(folder, ignored);  // only removes empty folders
+}
+
+std::string random_id() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
 }
 
 void delete_folder(const fs::path& folder) {

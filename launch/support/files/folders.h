@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tessera {
 
@@ -35,6 +36,22 @@ std::optional<std::filesystem::path> swap_in_folder(
     const std::filesystem::path& aside,
     const std::function<void(const std::filesystem::path& earlier)>& check,
     bool may_exchange = true);
+
+/// Creates a folder and its parents, as make_folders() does. On destruction, deletes those that it
+/// created and that are still empty, so that a failure leaves nothing behind.
+class NewFolders {
+ public:
+  explicit NewFolders(const std::filesystem::path& folder);
+  ~NewFolders();
+  NewFolders(const NewFolders&) = delete;
+  NewFolders& operator=(const NewFolders&) = delete;
+
+ private:
+  std::vector<std::filesystem::path> made_;  ///< deepest first
+};
+
+/// Returns 16 random hexadecimal digits, for names that no other process chooses.
+std::string random_id();
 
 /// Deletes a folder and its contents. Throws, naming the folder.
 void delete_folder(const std::filesystem::path& folder);

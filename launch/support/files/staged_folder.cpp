@@ -9,7 +9,6 @@
 #include "core/error.h"
 #include "launch/support/files/file_lock.h"
 #include "launch/support/files/folders.h"
-#include "launch/support/files/random_id.h"
 
 namespace tessera {
 

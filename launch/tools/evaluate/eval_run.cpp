@@ -72,10 +72,7 @@ RunConfig config_of(const EvalOptions& options, const Checkpoint& checkpoint) {
   const std::vector<std::string> labels =
       names_of_labels(read_run_state(checkpoint.manifest()).labels);
   if (!labels.empty()) config.data.labels = fmt::format("{}", fmt::join(labels, ","));
-  const bool is_causal = traits_of(config.model).objective == Objective::causal_lm;
-  if (is_causal && config.automatic.contains("data.packing") && packed_examples(config.data)) {
-    config.data.packing = Packing::documents;
-  }
+  config.data.packing = packing_of(config);
   config.automatic.clear();  // the rest is of what the checkpoint determines
   check_kind(config);
   return config;

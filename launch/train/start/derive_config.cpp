@@ -253,9 +253,8 @@ class Deriver {
   }
 
   void derive_packing() {
-    const bool is_causal = traits_of(config().model).objective == Objective::causal_lm;
-    const std::optional<std::string> examples = packed_examples(config().data);
-    if (!is_causal || !examples) return use_default("data.packing");
+    const std::optional<std::string> examples = packed_examples(config());
+    if (!examples) return use_default("data.packing");
     set("data.packing", "documents", fmt::format("for the examples in {}", *examples));
   }
 
