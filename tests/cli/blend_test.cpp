@@ -71,9 +71,9 @@ TEST_F(CliBlend, EvaluatesEachPart) {
   EXPECT_GT(report(kAlone, "train")["samples"].get<int64_t>(), test["samples"].get<int64_t>());
   EXPECT_NEAR(report(2, "test")["loss"].get<double>(), test["loss"].get<double>(), 1e-4);
   const std::string metrics = read_text(path("run") / "metrics.jsonl");
-  const size_t last = metrics.rfind('{');
-  ASSERT_NE(last, std::string::npos);
-  const Json logged = parse_json(metrics.substr(last), "metrics.jsonl");
+  const size_t last = metrics.rfind('\n', metrics.rfind("\"eval_loss\"")) + 1;
+  const Json logged =
+      parse_json(metrics.substr(last, metrics.find('\n', last) - last), "metrics.jsonl");
   EXPECT_NEAR(logged["eval_loss"].get<double>(), eval["loss"].get<double>(), 1e-4);
   const Json sharded = report(2, "eval")["datasets"];
   ASSERT_EQ(eval["datasets"].size(), 2u);
