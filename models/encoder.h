@@ -30,6 +30,8 @@ class Encoder {
   void weights(const StepContext& ctx, int64_t layer, const Tensor& weights) const;
 
   Embeddings& embeddings() { return embeddings_; }
+  /// See Transformer::listen().
+  void listen(UnitListener* units) { transformer_.listen(units); }
 
  private:
   Embeddings embeddings_;

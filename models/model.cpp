@@ -102,6 +102,11 @@ Model::Model(const ModelConfig& config, ParameterStore& store, Communicator& tp)
 
 Model::~Model() = default;
 
+void Model::listen(UnitListener* units) {
+  transformer_->listen(units);
+  if (encoder_) encoder_->listen(units);
+}
+
 Model::HeadPass Model::head_pass(const StepContext& ctx, const TokenBatch& batch) const {
   const StepContext of_batch = context_for(ctx, batch);
   const std::optional<OutputBatch>& read = passes_.at(ctx).read;

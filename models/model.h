@@ -38,6 +38,9 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
+  /// Tells `units` which blocks each pass uses from now on; null: all values stay where they are.
+  void listen(UnitListener* units);
+
   /// train() in three parts: forward(), loss_and_gradient() and backward(). Other micro-batches may
   /// be in flight between them, each in a slot of its own (StepContext::slot) and with activations
   /// in other memory. All parts need the same batch, which must live until backward() has returned,

@@ -25,7 +25,7 @@ Transformer::Transformer(ParameterStore& store, const ModelConfig& config, Commu
   first_unit_ = store.units().size();
   for (int layer = 0; layer < config.num_layers; ++layer) {
     const std::string name = fmt::format("{}blocks.{}", stack.name, layer);
-    store.begin_unit(name);
+    store.begin_unit(name, /*is_block=*/true);
     blocks_.emplace_back(store, name, config, stack.first_layer + layer, stack.has_cross_attention,
                          tp);
   }
@@ -143,16 +143,33 @@ Tensor Transformer::block_forward(const StepContext& ctx, size_t i) {
   const Visibility& view = view_of(saved.views, i);
   const bool is_read_again = !ctx.training || i >= first_trained_block();
   const OutputRows* outputs = outputs_of(saved, i);
-  const UnitInUse unit(ctx, first_unit_ + i);
+  const UnitUse use = begin_use(ctx, i);
   if (ctx.recompute != Recompute::block && is_read_again) {
-    return blocks_[i].forward(ctx, x, view, outputs);
+    const Tensor y = blocks_[i].forward(ctx, x, view, outputs);
+    end_use(ctx, use);
+    return y;
   }
   Shape shape = x.shape();
   if (outputs != nullptr) shape.set(-2, outputs->rows.local().size());
   const Tensor y = ctx.arena.allocate(shape, x.dtype());
   const Arena::Scope scope(ctx.arena);
   copy(blocks_[i].forward(ctx, x, view, outputs), y);
+  end_use(ctx, use);
   return y;
+}
+
+UnitUse Transformer::begin_use(const StepContext& ctx, size_t block, bool backward) const {
+  UnitUse use{first_unit_ + block, {}, backward};
+  if (units_ == nullptr) return use;
+  if (backward ? block > first_trained_block() : block + 1 < blocks_.size()) {
+    use.next = backward ? use.unit - 1 : use.unit + 1;
+  }
+  units_->begin(ctx, use);
+  return use;
+}
+
+void Transformer::end_use(const StepContext& ctx, const UnitUse& use) const {
+  if (units_ != nullptr) units_->end(ctx, use);
 }
 
 size_t Transformer::first_trained_block() const {
@@ -190,7 +207,7 @@ Tensor Transformer::backward(const StepContext& ctx, Tensor gradient) {
   ResidualGradient parts = residual_gradient(ctx, dx);
   for (size_t i = blocks_.size(); i-- > first;) {
     const Arena::Scope scope(ctx.arena);
-    const UnitInUse unit(ctx, first_unit_ + i);
+    const UnitUse use = begin_use(ctx, i, /*backward=*/true);
     if (ctx.recompute == Recompute::block) {
       const TrafficScope again(Traffic::recompute);
       const TraceRange range("recompute");
@@ -202,6 +219,7 @@ Tensor Transformer::backward(const StepContext& ctx, Tensor gradient) {
     } else {
       blocks_[i].backward(ctx, parts);
     }
+    end_use(ctx, use);
   }
   if (first > 0) return {};
   if (bias_gradient.defined()) position_bias_.backward(ctx, bias_gradient);
@@ -217,8 +235,9 @@ Tensor Transformer::extend(const StepContext& ctx, const Tensor& x, KeyValueCach
   Tensor y = x;
   if (ctx.recompute != Recompute::block) {
     for (size_t i = 0; i < blocks_.size(); ++i) {
-      const UnitInUse unit(ctx, first_unit_ + i);
+      const UnitUse use = begin_use(ctx, i);
       y = blocks_[i].extend(ctx, y, cache, view_of(seen, i));
+      end_use(ctx, use);
     }
     return last_norm(ctx, y);
   }
@@ -226,8 +245,9 @@ Tensor Transformer::extend(const StepContext& ctx, const Tensor& x, KeyValueCach
                                          ctx.arena.allocate(x.shape(), x.dtype())};
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const Arena::Scope scope(ctx.arena);
-    const UnitInUse unit(ctx, first_unit_ + i);
+    const UnitUse use = begin_use(ctx, i);
     copy(blocks_[i].extend(ctx, y, cache, view_of(seen, i)), outputs[i % 2]);
+    end_use(ctx, use);
     y = outputs[i % 2];
   }
   return last_norm(ctx, y);
@@ -237,8 +257,9 @@ std::vector<Tensor> Transformer::project_source(const StepContext& ctx,
                                                 const EncodedSource& source) {
   std::vector<Tensor> key_values;
   for (size_t i = 0; i < blocks_.size(); ++i) {
-    const UnitInUse unit(ctx, first_unit_ + i);
+    const UnitUse use = begin_use(ctx, i);
     key_values.push_back(blocks_[i].cross_attention()->project(ctx, source));
+    end_use(ctx, use);
   }
   return key_values;
 }

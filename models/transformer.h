@@ -55,6 +55,9 @@ class Transformer {
   /// The keys and values of a source in cross-attention of each layer, in ctx.arena.
   std::vector<Tensor> project_source(const StepContext& ctx, const EncodedSource& source);
 
+  /// Tells `units` which blocks each pass uses from now on; null: all values stay where they are.
+  void listen(UnitListener* units) { units_ = units; }
+
   /// The attention of a layer, to inspect its weights after a forward pass.
   const SelfAttention& attention(int64_t layer) const {
     return blocks_[static_cast<size_t>(layer)].attention();
@@ -90,6 +93,8 @@ class Transformer {
     return saved.outputs && block + 1 == blocks_.size() ? &*saved.outputs : nullptr;
   }
   Tensor block_forward(const StepContext& ctx, size_t i);
+  UnitUse begin_use(const StepContext& ctx, size_t block, bool backward = false) const;
+  void end_use(const StepContext& ctx, const UnitUse& use) const;
 
   ModelConfig config_;
   bool causal_;
@@ -99,6 +104,7 @@ class Transformer {
   const Tensor* attention_plane_ = nullptr;  // null if the model has none
   std::deque<Block> blocks_;
   size_t first_unit_ = 0;  // that of the first block
+  UnitListener* units_ = nullptr;
   std::optional<Norm> final_norm_;
   InFlight<Saved> saved_;
 };

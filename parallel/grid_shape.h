@@ -10,8 +10,10 @@ struct GridShape {
   int64_t pipeline = 1;
   int64_t context = 1;
   int64_t tensor = 1;
-  /// Whether replicas share one set of optimizer shards (ZeRO).
-  bool shards = false;
+  static constexpr int64_t kAllReplicas = 0;
+  /// The number of neighboring replicas that share one set of optimizer shards (ZeRO), or
+  /// kAllReplicas. 1: each has all of the optimizer's state.
+  int64_t shards = 1;
 
   /// The ranks that compute the same samples.
   int64_t ranks_of_samples() const { return pipeline * context * tensor; }

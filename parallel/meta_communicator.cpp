@@ -12,8 +12,7 @@ namespace {
 
 ParallelGroups groups_in(int64_t world_size, const GridShape& shape, Communicator& world) {
   const ProcessGrid grid(world_size, shape);
-  return make_groups(grid, world, [&](AxisSet axes, std::string_view name) {
-    const std::vector<int> ranks = grid.group_of(world.rank(), axes);
+  return make_groups(grid, world, [&](const std::vector<int>& ranks, std::string_view name) {
     const auto rank = std::ranges::find(ranks, world.rank()) - ranks.begin();
     return std::make_shared<MetaCommunicator>(static_cast<int>(rank), narrow<int>(ranks.size()),
                                               std::string(name));

@@ -15,15 +15,6 @@ namespace {
 // Longer lists print their first kShown - 1 entries and the last one.
 constexpr size_t kShown = 8;
 
-/// The axes that make a difference.
-AxisSet larger_than_one(const ProcessGrid& grid, AxisSet axes) {
-  AxisSet larger;
-  for (const Axis axis : kAxes) {
-    if (axes.contains(axis) && grid.size(axis) > 1) larger = larger | AxisSet{axis};
-  }
-  return larger;
-}
-
 // Joins `names`, leaving out the middle of a long list.
 std::string join_shortened(const std::vector<std::string>& names, std::string_view separator) {
   if (names.size() <= kShown) return fmt::format("{}", fmt::join(names, separator));
@@ -64,7 +55,15 @@ std::optional<std::string> grid_problem(int64_t world_size, const GridShape& sha
     // Beyond the world size, the exact product makes no difference.
     if (ranks <= world_size) ranks *= std::min(size, world_size + 1);
   }
-  if (world_size % ranks == 0) return std::nullopt;
+  if (world_size % ranks == 0) {
+    const int64_t replicas = world_size / shape.pipeline / shape.tensor;
+    const bool all = shape.shards == GridShape::kAllReplicas;
+    if (all || (shape.shards > 0 && replicas % shape.shards == 0)) return std::nullopt;
+    return fmt::format(
+        "parallel.shard is {}, but {} ranks are {} replica{} of the model: choose a divisor of {} "
+        "{}, or 0 for all",
+        shape.shards, world_size, replicas, replicas == 1 ? "" : "s", replicas, divisors(replicas));
+  }
   const std::string world =
       fmt::format("the run has {} {}", world_size, world_size == 1 ? "rank" : "ranks");
   if (shape.pipeline == 1 && shape.context == 1) {
@@ -84,6 +83,8 @@ ProcessGrid::ProcessGrid(int64_t world_size, const GridShape& shape) : shape_(sh
   if (const auto problem = grid_problem(world_size, shape)) throw Error(*problem);
   sizes_ = {narrow<int>(shape.pipeline), narrow<int>(world_size / shape.ranks_of_samples()),
             narrow<int>(shape.context), narrow<int>(shape.tensor)};
+  const int replicas = size(kReplicaAxes);
+  shards_ = shape.shards == GridShape::kAllReplicas ? replicas : narrow<int>(shape.shards);
 }
 
 int ProcessGrid::size(AxisSet axes) const {
@@ -132,6 +133,23 @@ std::vector<std::vector<int>> ProcessGrid::groups(AxisSet axes) const {
   return found;
 }
 
+std::vector<int> ProcessGrid::shards_of(int world_rank) const {
+  const std::vector<int> replicas = group_of(world_rank, kReplicaAxes);
+  const auto place = std::ranges::find(replicas, world_rank) - replicas.begin();
+  const auto first = replicas.begin() + place / shards_ * shards_;
+  return {first, first + shards_};
+}
+
+std::vector<int> ProcessGrid::copies_of(int world_rank) const {
+  const std::vector<int> replicas = group_of(world_rank, kReplicaAxes);
+  const auto place = std::ranges::find(replicas, world_rank) - replicas.begin();
+  std::vector<int> copies;
+  for (auto i = place % shards_; i < std::ssize(replicas); i += shards_) {
+    copies.push_back(replicas[static_cast<size_t>(i)]);
+  }
+  return copies;
+}
+
 std::string to_string(const ProcessGrid& grid) {
   std::vector<std::string> axes;
   for (const Axis axis : kAxes) {
@@ -170,34 +188,31 @@ void ParallelGroups::require_shards_of(const ParameterStore& store, std::string_
           who, sharding.shard, sharding.num_shards, shards->rank(), shards->size());
 }
 
-ParallelGroups make_groups(
-    const ProcessGrid& grid, Communicator& world,
-    const std::function<std::shared_ptr<Communicator>(AxisSet axes, std::string_view name)>& make) {
-  std::vector<std::pair<AxisSet, std::shared_ptr<Communicator>>> made;
-  const auto group = [&](AxisSet axes, std::string_view name) {
-    const AxisSet larger = larger_than_one(grid, axes);
+ParallelGroups make_groups(const ProcessGrid& grid, Communicator& world, const MakeGroup& make) {
+  const int rank = world.rank();
+  std::vector<std::pair<std::vector<int>, std::shared_ptr<Communicator>>> made;
+  const auto group = [&](const std::vector<int>& ranks, std::string_view name) {
     for (const auto& [known, communicator] : made) {
-      if (known == larger) return communicator;
+      if (known == ranks) return communicator;
     }
-    auto communicator = make(axes, name);
-    const std::vector<int> ranks = grid.group_of(world.rank(), axes);
+    auto communicator = make(ranks, name);
     communicator->set_label({name, ranks.front(), ranks.size() > 1 ? ranks[1] - ranks[0] : 1});
-    made.emplace_back(larger, communicator);
+    made.emplace_back(ranks, communicator);
     return communicator;
   };
+  const auto along = [&](AxisSet axes) { return grid.group_of(rank, axes); };
   world.set_label({"world", 0, 1});
-  const auto tp = group({Axis::tensor}, "tensor"), dp = group({Axis::data}, "data");
-  const auto cp = group({Axis::context}, "context"), pp = group({Axis::pipeline}, "pipeline");
-  const auto replicas = group(kReplicaAxes, "replicas"), self = group({}, "self");
-  const bool shards = grid.shape().shards;
-  return {
-      grid, world, tp, cp, pp, dp, replicas, shards ? replicas : self, shards ? self : replicas};
+  const auto tp = group(along({Axis::tensor}), "tensor"), dp = group(along({Axis::data}), "data");
+  const auto cp = group(along({Axis::context}), "context");
+  const auto pp = group(along({Axis::pipeline}), "pipeline");
+  const auto replicas = group(along(kReplicaAxes), "replicas");
+  const auto shards = group(grid.shards_of(rank), "shards");
+  return {grid, world, tp, cp, pp, dp, replicas, shards, group(grid.copies_of(rank), "copies")};
 }
 
 ParallelGroups make_parallel_groups(Communicator& world, const GridShape& shape) {
   const ProcessGrid grid(world.size(), shape);
-  return make_groups(grid, world, [&](AxisSet axes, std::string_view /*name*/) {
-    const std::vector<int> ranks = grid.group_of(world.rank(), axes);
+  return make_groups(grid, world, [&](const std::vector<int>& ranks, std::string_view /*name*/) {
     return std::shared_ptr<Communicator>(world.split(ranks.front(), world.rank()));
   });
 }

@@ -34,6 +34,8 @@ class ProcessGrid {
   int size(Axis axis) const { return sizes_[static_cast<size_t>(axis)]; }
   /// The number of ranks that differ along `axes` alone.
   int size(AxisSet axes) const;
+  /// The number of replicas that share one set of optimizer shards.
+  int shards() const { return shards_; }
   int data() const { return size(Axis::data); }
   int tensor() const { return size(Axis::tensor); }
 
@@ -43,12 +45,16 @@ class ProcessGrid {
   std::vector<int> group_of(int world_rank, AxisSet axes) const;
   /// All groups along `axes`, by their first rank.
   std::vector<std::vector<int>> groups(AxisSet axes) const;
+  /// The replicas that share shards with `world_rank`, and those that hold a copy of its shard.
+  std::vector<int> shards_of(int world_rank) const;
+  std::vector<int> copies_of(int world_rank) const;
 
  private:
   int stride(Axis axis) const;
 
   GridShape shape_;
   std::array<int, kAxes.size()> sizes_ = {};
+  int shards_ = 1;
 };
 
 /// "2 data × 2 tensor". Axes of size 1 are left out, but for these two.
@@ -93,11 +99,12 @@ struct ParallelGroups {
   void require_shards_of(const ParameterStore& store, std::string_view who) const;
 };
 
-/// Creates the groups of this rank. `make` returns the communicator of the group along `axes`,
-/// called `name`; it is called in the same order on all ranks.
-ParallelGroups make_groups(
-    const ProcessGrid& grid, Communicator& world,
-    const std::function<std::shared_ptr<Communicator>(AxisSet axes, std::string_view name)>& make);
+/// Returns the communicator of the group of `ranks`, in order, called `name`.
+using MakeGroup = std::function<std::shared_ptr<Communicator>(const std::vector<int>& ranks,
+                                                              std::string_view name)>;
+
+/// Creates the groups of this rank. `make` is called in the same order on all ranks.
+ParallelGroups make_groups(const ProcessGrid& grid, Communicator& world, const MakeGroup& make);
 
 /// Splits `world`, which must outlive the result. Collective.
 ParallelGroups make_parallel_groups(Communicator& world, const GridShape& shape = {});

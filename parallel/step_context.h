@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "core/arena.h"
 #include "core/ops/attention.h"
@@ -14,15 +15,23 @@ namespace tessera {
 
 struct StepContext;
 
-/// Learns which units of parameters (ParameterUnit) a pass reads, to bring their values and to take
-/// them away: of each block, around its forward pass and around its backward pass with what it
-/// computes again. The other units are read during the whole pass. What the host does then is for
-/// StepContext::recorder, if there is one.
+/// The use of a block's parameters by a pass.
+struct UnitUse {
+  size_t unit = 0;
+  /// The unit that the pass uses next, if it is known.
+  std::optional<size_t> next = {};
+  /// Whether it is a backward pass, with what it computes again: gradients are written.
+  bool backward = false;
+};
+
+/// Learns when a pass uses the parameters of a block, to bring them and to take them away. The
+/// other units are used during the whole pass. What the host does then is for
+/// StepContext::recorder, if there is one. After an error in a pass, end() is not called.
 class UnitListener {
  public:
   virtual ~UnitListener() = default;
-  virtual void begin(const StepContext& ctx, size_t unit) = 0;
-  virtual void end(const StepContext& ctx, size_t unit) = 0;
+  virtual void begin(const StepContext& ctx, const UnitUse& use) = 0;
+  virtual void end(const StepContext& ctx, const UnitUse& use) = 0;
 };
 
 /// Context of the forward and backward pass of one micro-batch. Layers allocate activations in
@@ -35,7 +44,6 @@ struct StepContext {
   /// Receives each final gradient in the last micro-batch of a step; null in other micro-batches.
   GradientReducer* reducer = nullptr;
   PassRecorder* recorder = nullptr;  ///< of a pass that is captured; null otherwise
-  UnitListener* units = nullptr;     ///< null: all values stay where they are
   /// Whether dropout is active.
   bool training = false;
   Recompute recompute = Recompute::none;
@@ -72,23 +80,6 @@ struct StepContext {
   Dropout dropout(double probability, RandomPurpose purpose, int layer) const {
     return dropout(probability, purpose, layer, rows.local_of(padded_rows.index));
   }
-};
-
-/// The use of a unit by the enclosing scope.
-class UnitInUse {
- public:
-  UnitInUse(const StepContext& ctx, size_t unit) : ctx_(ctx), unit_(unit) {
-    if (ctx.units != nullptr) ctx.units->begin(ctx, unit);
-  }
-  ~UnitInUse() {
-    if (ctx_.units != nullptr) ctx_.units->end(ctx_, unit_);
-  }
-  UnitInUse(const UnitInUse&) = delete;
-  UnitInUse& operator=(const UnitInUse&) = delete;
-
- private:
-  const StepContext& ctx_;
-  size_t unit_;
 };
 
 }  // namespace tessera

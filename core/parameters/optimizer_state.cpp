@@ -143,16 +143,15 @@ Tensor OptimizerState::second_moments_of(Range elements) const {
 OptimizerShard OptimizerState::shard_of(size_t bucket, Range elements) const {
   const FlatLayout& layout = store_.layout();
   const Range state = elements.empty() ? Range{} : layout.in_shard_buffer(bucket, elements);
-  const auto flat = [&](const Tensor& tensor) {
-    return tensor.slice(elements.begin, elements.end);
-  };
+  const FlatBucket& place = layout.buckets()[bucket];
   const auto piece = [&](const Buffer& buffer, DType dtype) {
     return buffer.tensor({layout.shard_size()}, dtype).slice(state.begin, state.end);
   };
   OptimizerShard shard;
   shard.elements = elements;
-  shard.value = flat(store_.flat_values());
-  shard.grad = flat(store_.flat_grads());
+  const Range kept = elements.empty() ? Range{place.shard.begin, place.shard.begin} : elements;
+  shard.value = store_.values_in(place, kept);
+  shard.grad = store_.grads_in(place, kept);
   shard.master = has_masters() ? piece(masters_, DType::f32) : shard.value;
   shard.exp_avg = piece(exp_avg_, moment_dtype());
   shard.exp_avg_sq = second_moments_of(elements);
@@ -170,8 +169,9 @@ OptimizerShard OptimizerState::shard_of(const Parameter& parameter) const {
     shard = shard_of(bucket, flat);
     if (!has_second_moment(parameter)) shard.exp_avg_sq = {};
   } else {
-    const Tensor& value = parameter.value();
-    shard.value = value.view({value.numel()}).slice(own.begin, own.end);
+    const FlatBucket& place = layout.buckets()[bucket];
+    shard.value = store_.frozen_values_in(
+        place, own.empty() ? Range{place.shard.begin, place.shard.begin} : flat);
     shard.master = shard.value;
     if (has_masters()) {
       const Range state = own.empty() ? Range{} : layout.in_shard_buffer(bucket, flat);
@@ -189,7 +189,9 @@ void OptimizerState::initialize(uint64_t seed) {
     const OptimizerShard& own = of(parameter);
     const bool whole = own.elements.size() == parameter.real_shape().numel();
     if (has_masters()) write_initial(parameter, seed, own.elements.begin, own.master);
-    if (has_masters() && whole && !parameter.frozen) {
+    if (!store_.keeps_values(parameter)) {
+      write_initial(parameter, seed, own.elements.begin, own.value);
+    } else if (has_masters() && whole && !parameter.frozen) {
       copy(own.master, own.value);
     } else {  // each rank rounds all values itself, whoever owns the masters
       write_initial(parameter, seed, 0, parameter.real_part(parameter.value()));

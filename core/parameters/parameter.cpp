@@ -132,15 +132,15 @@ Parameter& ParameterStore::declare(const ParameterSpec& spec) {
   parameter.slot_size = slot.numel();
   parameter.index = parameters_.size() - 1;
   const auto index = static_cast<int64_t>(parameter.index);
-  if (begins_unit_) units_.push_back({next_unit_, {index, index}});
+  if (begins_unit_) units_.push_back({next_unit_.name, next_unit_.is_block, {index, index}});
   begins_unit_ = false;
   units_.back().parameters.end = index + 1;
   parameter.unit = units_.size() - 1;
   return parameter;
 }
 
-void ParameterStore::begin_unit(std::string name) {
-  next_unit_ = std::move(name);
+void ParameterStore::begin_unit(std::string name, bool is_block) {
+  next_unit_ = {std::move(name), is_block, {}};
   begins_unit_ = true;
 }
 
@@ -183,12 +183,15 @@ void ParameterStore::allocate_constants() {
 }
 
 FlatLayout ParameterStore::make_layout(bool frozen, const OptimizerSharding& sharding) const {
-  std::vector<int64_t> sizes, units;
+  std::vector<int64_t> sizes;
+  std::vector<UnitBegin> units;
   for (const Parameter& parameter : parameters_) {
     const int64_t size = frozen ? parameter.local_shape.numel() : parameter.slot_size;
     sizes.push_back(parameter.frozen == frozen ? size : 0);
   }
-  for (const ParameterUnit& unit : units_) units.push_back(unit.parameters.begin);
+  for (const ParameterUnit& unit : units_) {
+    units.push_back({unit.parameters.begin, unit.is_block});
+  }
   return {sizes, sharding, units};
 }
 
@@ -215,29 +218,60 @@ void ParameterStore::allocate(Device device, DType precision, StoreFor purpose,
   const auto flat = [&](int64_t elements, DType dtype) {
     return Buffer(static_cast<size_t>(elements) * size_of(dtype), device);
   };
-  values_ = flat(layout_.size(), precision);
-  frozen_values_ = flat(frozen_layout_.size(), precision);
-  if (training) grads_ = flat(layout_.size(), DType::f32);
+  values_ = flat(layout_.values_size(), precision);
+  frozen_values_ = flat(frozen_layout_.values_size(), precision);
+  if (training) grads_ = flat(layout_.gradients_size(), DType::f32);
   for (Parameter& parameter : parameters_) {
     parameter.offset = layout_of(parameter).offset(parameter.index);
-    if (!training || parameter.frozen) continue;
-    parameter.grad_ = flat_grads()
-                          .slice(parameter.offset, parameter.offset + parameter.local_shape.numel())
-                          .view(parameter.local_shape);
+    if (!training || parameter.frozen || !keeps_gradients(parameter)) continue;
+    const Range own = {parameter.offset, parameter.offset + parameter.local_shape.numel()};
+    parameter.grad_ = grads_in(bucket_of(parameter), own).view(parameter.local_shape);
   }
-  for (size_t unit = 0; unit < units_.size(); ++unit) place_values(unit, values_of(unit));
+  for (size_t unit = 0; unit < units_.size(); ++unit) {
+    if (keeps_values(unit)) place_values(unit, values_of(unit));
+  }
+}
+
+bool ParameterStore::keeps_values(size_t unit) const {
+  const auto first = static_cast<size_t>(units_[unit].parameters.begin);
+  const auto shards_in = [&](const FlatLayout& layout) {
+    return layout.buckets()[layout.bucket_of(first)].shards_values();
+  };
+  return !shards_in(layout_) && !shards_in(frozen_layout_);
+}
+
+Tensor ParameterStore::values_in(const FlatBucket& bucket, Range elements) const {
+  const int64_t shift = bucket.values_begin - bucket.values.begin;
+  return flat_values().slice(elements.begin + shift, elements.end + shift);
+}
+
+Tensor ParameterStore::frozen_values_in(const FlatBucket& bucket, Range elements) const {
+  const int64_t shift = bucket.values_begin - bucket.values.begin;
+  return frozen_values_.tensor({frozen_layout_.values_size()}, precision_)
+      .slice(elements.begin + shift, elements.end + shift);
+}
+
+Tensor ParameterStore::grads_in(const FlatBucket& bucket, Range elements) const {
+  const int64_t shift = bucket.gradients_begin - bucket.gradients.begin;
+  return flat_grads().slice(elements.begin + shift, elements.end + shift);
+}
+
+ParameterStore::UnitElements ParameterStore::elements_of(size_t unit) const {
+  const Range parameters = units_[unit].parameters;
+  const auto in = [&](const FlatLayout& layout) {
+    const auto& buckets = layout.buckets();
+    return Range{buckets[layout.bucket_of(static_cast<size_t>(parameters.begin))].elements.begin,
+                 buckets[layout.bucket_of(static_cast<size_t>(parameters.end - 1))].elements.end};
+  };
+  return {in(layout_), in(frozen_layout_)};
 }
 
 UnitValues ParameterStore::values_of(size_t unit) const {
-  const Range parameters = units_[unit].parameters;
-  const auto part = [&](const Buffer& buffer, const FlatLayout& layout) {
-    const auto& buckets = layout.buckets();
-    const Range elements = {
-        buckets[layout.bucket_of(static_cast<size_t>(parameters.begin))].elements.begin,
-        buckets[layout.bucket_of(static_cast<size_t>(parameters.end - 1))].elements.end};
-    return buffer.tensor({layout.size()}, precision_).slice(elements.begin, elements.end);
-  };
-  return {part(values_, layout_), part(frozen_values_, frozen_layout_)};
+  const UnitElements elements = elements_of(unit);
+  const auto first = static_cast<size_t>(units_[unit].parameters.begin);
+  return {
+      values_in(layout_.buckets()[layout_.bucket_of(first)], elements.trained),
+      frozen_values_in(frozen_layout_.buckets()[frozen_layout_.bucket_of(first)], elements.frozen)};
 }
 
 void ParameterStore::place_values(size_t unit, const UnitValues& values) {
@@ -257,6 +291,20 @@ void ParameterStore::release_values(size_t unit) {
   const Range parameters = units_[unit].parameters;
   for (int64_t i = parameters.begin; i < parameters.end; ++i) {
     parameters_[static_cast<size_t>(i)].value_ = {};
+  }
+}
+
+void ParameterStore::place_gradients(size_t unit, const Tensor& gradients) {
+  const Range parameters = units_[unit].parameters;
+  const int64_t first = layout_.offset(static_cast<size_t>(parameters.begin));
+  for (int64_t i = parameters.begin; i < parameters.end; ++i) {
+    Parameter& parameter = parameters_[static_cast<size_t>(i)];
+    if (parameter.frozen) continue;
+    const int64_t begin = parameter.offset - first;
+    parameter.grad_ = gradients.defined()
+                          ? gradients.slice(begin, begin + parameter.local_shape.numel())
+                                .view(parameter.local_shape)
+                          : Tensor();
   }
 }
 
@@ -314,6 +362,14 @@ void ParameterStore::zero_grads() {
 
 void ParameterStore::invalidate_grads() {
   for (Parameter& parameter : parameters_) parameter.grad_is_invalid = !parameter.frozen;
+}
+
+void ParameterStore::invalidate_grads(size_t unit) {
+  const Range parameters = units_[unit].parameters;
+  for (int64_t i = parameters.begin; i < parameters.end; ++i) {
+    Parameter& parameter = parameters_[static_cast<size_t>(i)];
+    parameter.grad_is_invalid = !parameter.frozen;
+  }
 }
 
 size_t ParameterStore::invalid_grads() const {

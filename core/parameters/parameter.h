@@ -107,6 +107,7 @@ struct Parameter {
   const Tensor& value() const;
   /// local_shape, fp32. Throws likewise, and if the parameter is frozen or not for training.
   const Tensor& grad() const;
+  bool has_grad() const { return grad_.defined(); }
 
   /// Whether grad() counts as zeros, whatever its memory holds (invalidate_grads()).
   bool grad_is_invalid = false;
@@ -140,7 +141,8 @@ void write_initial(const Parameter& parameter, uint64_t seed, int64_t first, con
 /// behind the stacks of blocks. Their values come and go together.
 struct ParameterUnit {
   std::string name;
-  Range parameters;  ///< indices in the store
+  bool is_block = false;
+  Range parameters = {};  ///< indices in the store
 };
 
 /// The values of a unit, 1-D in compute precision: of its trained parameters, and of the others.
@@ -172,7 +174,7 @@ enum class StoreFor : uint8_t { inference, training };
 class ParameterStore {
  public:
   /// The parameters declared from now on are of this unit, the first ones of "embeddings".
-  void begin_unit(std::string name);
+  void begin_unit(std::string name, bool is_block = false);
   /// Those with parameters, in order.
   const std::vector<ParameterUnit>& units() const { return units_; }
 
@@ -199,18 +201,38 @@ class ParameterStore {
   /// Fills the values with initial weights (write_initial).
   void initialize(uint64_t seed);
 
-  /// The values of a unit in the buffers of the store, with gaps.
+  /// The elements of a unit in the flat buffers, with gaps: of trained and of frozen parameters.
+  struct UnitElements {
+    Range trained, frozen;
+  };
+  UnitElements elements_of(size_t unit) const;
+  /// The values of a unit in the buffers of the store, which must keep all of them.
   UnitValues values_of(size_t unit) const;
-  /// From now on, value() of a unit's parameters is in `values`, which are as long as values_of().
+  /// From now on, value() of a unit's parameters is in `values`, which are as long as
+  /// elements_of().
   void place_values(size_t unit, const UnitValues& values);
   /// From now on, value() of a unit's parameters throws.
   void release_values(size_t unit);
+  /// From now on, grad() of a unit's trained parameters is in `gradients`, which are fp32 and as
+  /// long as elements_of().trained; throws where it is undefined.
+  void place_gradients(size_t unit, const Tensor& gradients);
+  /// Whether this rank keeps all values of a parameter, or only its shard of them.
+  bool keeps_values(const Parameter& parameter) const {
+    return !bucket_of(parameter).shards_values();
+  }
+  bool keeps_gradients(const Parameter& parameter) const {
+    return !bucket_of(parameter).shards_gradients();
+  }
+  /// The same for all values of a unit.
+  bool keeps_values(size_t unit) const;
 
   void zero_grads();
   /// Like zero_grads(), but without writing: the first operation on each gradient overwrites it.
   /// Layers access gradients through next_accumulate() and grad_to_add_to(). The flat gradients are
   /// valid again when the backward pass has visited every parameter.
   void invalidate_grads();
+  /// The same for those of a unit.
+  void invalidate_grads(size_t unit);
   /// Number of parameters whose gradient is invalid.
   size_t invalid_grads() const;
   /// Marks all gradients as valid, after kernels of a captured backward pass have written them.
@@ -225,6 +247,10 @@ class ParameterStore {
     return parameter.frozen ? frozen_layout_ : layout_;
   }
   const FlatLayout& frozen_layout() const { return frozen_layout_; }
+  const FlatBucket& bucket_of(const Parameter& parameter) const {
+    const FlatLayout& layout = layout_of(parameter);
+    return layout.buckets()[layout.bucket_of(parameter.index)];
+  }
   /// The elements of a parameter's real_shape(), row-major, in this rank's shard: all of them, or
   /// with several shards a range that may be empty. Of a frozen one, those kept for checkpoints.
   Range owned_elements(const Parameter& parameter) const;
@@ -236,12 +262,19 @@ class ParameterStore {
   /// The parts of these ranges that this rank updates, in order.
   std::vector<ShardRange> shard_ranges_by(
       const std::function<int(const Parameter&)>& property) const;
-  Tensor flat_values() const { return values_.tensor({flat_size()}, precision_); }
-  Tensor flat_grads() const { return grads_.tensor({flat_size()}, DType::f32); }
+  /// The values of elements that this rank keeps, of one bucket of layout(), or of any if it is not
+  /// sharded.
+  Tensor values_in(const FlatBucket& bucket, Range elements) const;
+  /// Likewise of a bucket of frozen_layout().
+  Tensor frozen_values_in(const FlatBucket& bucket, Range elements) const;
+  Tensor grads_in(const FlatBucket& bucket, Range elements) const;
   /// The gradients of a range of shard_ranges_by().
   Tensor grads_of(const ShardRange& range) const {
-    return flat_grads().slice(range.elements.begin, range.elements.end);
+    return grads_in(layout_.buckets()[range.bucket], range.elements);
   }
+  /// The values and the gradients that this rank keeps.
+  Tensor flat_values() const { return values_.tensor({layout_.values_size()}, precision_); }
+  Tensor flat_grads() const { return grads_.tensor({layout_.gradients_size()}, DType::f32); }
   DType precision() const { return precision_; }
   Device device() const { return device_; }
 
@@ -260,8 +293,8 @@ class ParameterStore {
 
   std::deque<Parameter> parameters_;
   std::vector<ParameterUnit> units_;
-  std::string next_unit_ = "embeddings";  // of the next parameter
-  bool begins_unit_ = true;               // whether it is the first one there
+  ParameterUnit next_unit_{"embeddings"};  // of the next parameter
+  bool begins_unit_ = true;                // whether it is the first one there
   std::deque<Constant> constants_;
   FlatLayout layout_, frozen_layout_;
   DType precision_ = DType::f32;

@@ -99,24 +99,30 @@ void load_moment(Checkpoint& checkpoint, const Parameter& parameter, Range eleme
   copy(host_scales.tensor, scales);
 }
 
-/// Reads the values of a parameter and, into `own`, its masters.
-void load_weight(Checkpoint& checkpoint, const Parameter& parameter, const OptimizerShard* own) {
+/// Reads the values of a parameter and their masters, as much as this rank keeps.
+void load_weight(Checkpoint& checkpoint, const Parameter& parameter, const OptimizerState& state) {
+  const OptimizerShard& own = state.of(parameter);
+  if (!state.store().keeps_values(parameter)) {
+    for_each_box(parameter, own.elements, own.master, [&](const Box& box, const Tensor& piece) {
+      checkpoint.read_box(parameter.name, parameter.global_shape, box, piece);
+    });
+    if (!state.has_masters()) return;
+    return parameter.frozen ? copy_rounded(own.master, own.value) : copy(own.master, own.value);
+  }
   const Tensor values = parameter.real_part(parameter.value());
   const auto read = [&](const Tensor& whole) {
     checkpoint.read(parameter.name, parameter.global_shape, parameter.shard, whole);
   };
-  if (values.dtype() == DType::f32) return read(values);
-  require(own != nullptr, "weights are stored in fp32 and load into masters or fp32 values, not {}",
-          to_string(values.dtype()));
-  if (!parameter.frozen && own->elements.size() == values.numel()) {
-    read(own->master.view(values.shape()));
-    return copy(own->master.view(values.shape()), values);
+  if (!state.has_masters()) return read(values);
+  if (!parameter.frozen && own.elements.size() == values.numel()) {
+    read(own.master.view(values.shape()));
+    return copy(own.master.view(values.shape()), values);
   }
   // Each owner rounds all values itself and keeps its part of the masters.
   const OwnedTensor whole(values.shape(), DType::f32);
   read(whole.tensor);
   copy_rounded(whole.tensor, values);
-  copy(elements_of(whole.tensor, own->elements), own->master);
+  copy(elements_of(whole.tensor, own.elements), own.master);
 }
 
 void load_average(Checkpoint& checkpoint, OptimizerState& state) {
@@ -215,7 +221,11 @@ std::optional<std::string> not_finite_parameter(const OptimizerState& state) {
 
 void load_weights(Checkpoint& checkpoint, ParameterStore& store) {
   for (const Parameter& parameter : store.parameters()) {
-    load_weight(checkpoint, parameter, nullptr);
+    require(store.precision() == DType::f32,
+            "weights are stored in fp32 and load into masters or fp32 values, not {}",
+            to_string(store.precision()));
+    checkpoint.read(parameter.name, parameter.global_shape, parameter.shard,
+                    parameter.real_part(parameter.value()));
   }
 }
 
@@ -232,7 +242,7 @@ std::string load_matching_weights(Checkpoint& checkpoint, OptimizerState& state,
         fresh.push_back(parameter.name);
       }
     } else {
-      load_weight(checkpoint, parameter, &state.of(parameter));
+      load_weight(checkpoint, parameter, state);
       used.insert(parameter.name);
     }
   }
@@ -267,7 +277,7 @@ bool has_weights_alone(const Checkpoint& checkpoint) {
 void load_training_state(Checkpoint& checkpoint, OptimizerState& state) {
   const auto& parameters = state.store().parameters();
   for (const Parameter& parameter : parameters) {
-    load_weight(checkpoint, parameter, &state.of(parameter));
+    load_weight(checkpoint, parameter, state);
   }
   load_average(checkpoint, state);
   const bool has_state = !has_weights_alone(checkpoint);

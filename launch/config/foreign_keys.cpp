@@ -90,7 +90,7 @@ constexpr ForeignKey kForeignKeys[] = {
     {"parallel.tensor",
      {"tensor_parallel_size", "tensor_model_parallel_size", "tensor_parallel_degree",
       "tensor_parallel", "model_parallel_size", "tp", "tp_size"}},
-    {"parallel.zero", {"zero_stage", "zero_optimization", "use_distributed_optimizer"}, "0 or 1"},
+    {"parallel.zero", {"zero_stage", "zero_optimization", "use_distributed_optimizer"}, "0 to 3"},
     {"parallel.sequence", {"sequence_parallel"}},
     {"parallel.grad_reduce_dtype",
      {"grad_reduce_in_bf16", "grad_reduce_in_fp32", "mixed_precision_reduce", "reduce_dtype",

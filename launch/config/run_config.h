@@ -87,7 +87,8 @@ struct DataSection {
 
 struct ParallelSection {
   int64_t tensor = 1;                    ///< ranks that share one replica of the model
-  int64_t zero = 0;                      ///< stage of ZeRO: 0 or 1
+  int64_t zero = 0;                      ///< stage of ZeRO: 0 to 3
+  int64_t shard = 0;                     ///< replicas that share the shards of ZeRO; 0: all
   bool sequence = false;                 ///< and the rows of activations outside tensor regions
   DType grad_reduce_dtype = DType::f32;  ///< of gradient sums over data ranks: f32 or bf16
   Backend backend = Backend::automatic;  ///< for tensors on GPUs
@@ -216,7 +217,9 @@ struct RunConfig {
   /// machine (launch/train/start/derive_config.h). Their members have no meaning until then.
   std::set<std::string, std::less<>> automatic;
 
-  GridShape grid_shape() const { return {.tensor = parallel.tensor, .shards = parallel.zero > 0}; }
+  GridShape grid_shape() const {
+    return {.tensor = parallel.tensor, .shards = parallel.zero > 0 ? parallel.shard : 1};
+  }
 
   bool operator==(const RunConfig&) const = default;
 };

@@ -522,11 +522,18 @@ void describe(Section& parallel, auto& field) {
   field("tensor", parallel.tensor, IntegerIn{1, kMaxWidth},
         "Tensor-parallel size: the number of ranks that share one replica of the model. The "
         "data-parallel size is the number of ranks divided by this.");
-  field("zero", parallel.zero, IntegerIn{0, 1},
-        "ZeRO stage. 1 shards the optimizer's moments, the average of `optimizer.ema_decay` and "
-        "the master weights of `precision: bf16` over the data ranks: each stores and updates its "
-        "own part. No effect with one data rank. A "
-        "checkpoint of either stage can be resumed with the other.");
+  field("zero", parallel.zero, IntegerIn{0, 3},
+        "ZeRO stage: what data ranks share instead of repeating it. 1 shards the optimizer's "
+        "moments, the average of `optimizer.ema_decay` and the master weights of `precision: "
+        "bf16`: each rank stores and updates its own part. 2 also shards the gradients of the "
+        "blocks, which are summed in every micro-batch. 3 also shards the weights of the blocks, "
+        "trained or frozen, which each pass gathers block by block. Embeddings and heads stay "
+        "whole on each rank. A checkpoint of any stage can be resumed with any other.");
+  field("shard", parallel.shard, IntegerIn{0, kMaxWidth},
+        "Number of neighboring data ranks that share the shards of `zero`; 0: all. With fewer, "
+        "for instance the ranks of a host, gathers stay among them, and each such group holds a "
+        "copy of the shards, whose gradients are summed once per step (hybrid sharding). Must "
+        "divide the number of data ranks.");
   field("sequence", parallel.sequence, TrueOrFalse{},
         "Sequence parallelism, as in Megatron-LM: norms, dropout and residual sums shard the "
         "tokens of a micro-batch over the tensor ranks instead of repeating the same work on each. "
@@ -612,7 +619,7 @@ void describe(Section& train, auto& field) {
         "Steps after which ranks compare checksums of the state that they must have in common: "
         "weights, fp32 masters, moments and average; data ranks those of their shard, all ranks "
         "replicated ones. A run also compares them in each save, and ends with an error that names "
-        "the parameter and the ranks that differ. With `parallel.zero: 1` a part of the state has "
+        "the parameter and the ranks that differ. With `parallel.zero` a part of the state has "
         "one copy, which nothing is compared with ([reliability.md](reliability.md#what-is-"
         "promised)). 0 never compares.");
 }
@@ -691,7 +698,7 @@ void describe(Section& optimizer, auto& field) {
         "warmup of the decay; a common value is 0.999. Evaluations compute the loss of both, and "
         "`checkpoint.keep_best` and `eval.patience` compare that of the average. Checkpoints store "
         "it, and commands that use a model, as `tessera export`, read it with `--ema`. Takes 4 "
-        "bytes per trained parameter, sharded by `parallel.zero: 1`. 0 keeps none.");
+        "bytes per trained parameter, sharded by `parallel.zero`. 0 keeps none.");
   field("moment_dtype", optimizer.moment_dtype,
         OneOf<DType>{{{"fp32", DType::f32}, {"bf16", DType::bf16}, {"int8", DType::u8}}},
         "Precision in which the optimizer's moments are stored; a step computes in fp32. `bf16` "

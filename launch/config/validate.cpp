@@ -63,6 +63,22 @@ void check_gradients(const RunConfig& config, int world_size, LayoutRules& rules
       world_size, world_size == 1 ? "" : "s", tensor);
 }
 
+void check_shards(const RunConfig& config, int world_size, LayoutRules& rules) {
+  const GridShape shape = config.grid_shape();
+  if (grid_problem(world_size, shape)) return;
+  const ParallelSection& parallel = config.parallel;
+  const ProcessGrid grid(world_size, shape);
+  rules.require(parallel.zero < 2 || grid.shards() > 1, "parallel.zero", parallel.zero,
+                "parallel.zero is {}, but {} rank{} / parallel.tensor {} with parallel.shard {} "
+                "leave no ranks that share gradients or weights: start more ranks, or choose 0",
+                parallel.zero, world_size, world_size == 1 ? "" : "s", parallel.tensor,
+                parallel.shard);
+  rules.require(parallel.zero > 0 || parallel.shard == 0, "parallel.shard", parallel.shard,
+                "parallel.shard is {}, but parallel.zero is 0, so that no rank has shards: choose "
+                "a stage, or leave parallel.shard out",
+                parallel.shard);
+}
+
 void check_batch(const RunConfig& config, int world_size, LayoutRules& rules) {
   const GridShape shape = config.grid_shape();
   if (grid_problem(world_size, shape)) return;  // the number of data ranks is undefined
@@ -336,6 +352,7 @@ std::vector<BrokenRule> broken_layout_rules(const RunConfig& config, int world_s
   LayoutRules rules;
   check_tensor_parallel(config, world_size, rules);
   check_gradients(config, world_size, rules);
+  check_shards(config, world_size, rules);
   check_batch(config, world_size, rules);
   return rules.broken;
 }

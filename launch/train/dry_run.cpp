@@ -109,7 +109,10 @@ DryRun::DryRun(const RunConfig& config, MetaGroups& meta)
       meta_(meta),
       model_(config.model, store_, *meta.groups().tp),
       state_(allocate_for_training(config, meta.groups(), kMeta, store_)),
-      arena_(kMeta) {}
+      units_(store_, meta.groups(), config.parallel.grad_reduce_dtype),
+      arena_(kMeta) {
+  model_.listen(&units_);
+}
 
 void DryRun::train_step(const TokenBatch& batch, const TargetCounts& counts, WorkLog* work) {
   const ParallelGroups& groups = meta_.groups();
@@ -118,7 +121,7 @@ void DryRun::train_step(const TokenBatch& batch, const TargetCounts& counts, Wor
   OneBatch batches(batch, counts, size);
   RunConfig config = config_;
   config.log.noise_scale_interval = 0;  // few steps measure it, and need no more memory for that
-  TrainStep step(config, runner, state_, groups, arena_);
+  TrainStep step(config, runner, state_, units_, groups, arena_);
   const FlightRecorder::Scope unrecorded(nullptr);
   const WorkLog::Scope scope(work);
   step.run(0, batches);

@@ -33,6 +33,8 @@ class DryRun {
 
   /// Peak bytes of activations over all calls so far.
   size_t arena_peak() const { return arena_.peak(); }
+  const OptimizerState& state() const { return state_; }
+  const ShardedUnits& units() const { return units_; }
 
  private:
   RunConfig config_;
@@ -40,6 +42,7 @@ class DryRun {
   ParameterStore store_;
   Model model_;
   OptimizerState state_;
+  ShardedUnits units_;
   Arena arena_;
 };
 

@@ -23,26 +23,35 @@ using Compared = ReplicaCheck::Compared;
 using Copies = ReplicaCheck::Copies;
 
 /// Lists the tensors to compare, equal on every rank, though a shard may have no elements.
-std::vector<Compared> compared_tensors(const OptimizerState& state) {
+std::vector<Compared> compared_tensors(const OptimizerState& state, const ParallelGroups& groups) {
   const ParameterStore& store = state.store();
   std::vector<Compared> all;
   for (const Parameter& parameter : store.parameters()) {
     const bool is_replicated = parameter.shard.replicated();
-    const Copies copies = is_replicated ? Copies::world : Copies::replicas;
+    const int num_shards = store.layout_of(parameter).sharding().num_shards;
     const auto add = [&](const char* what, const Tensor& tensor, Copies of) {
       if (tensor.defined()) all.push_back({parameter, what, tensor, of});
     };
-    add("the values", parameter.value(), copies);
-    const bool is_shared = store.layout_of(parameter).sharding().sharded();
-    if (is_shared && !is_replicated) continue;  // one copy
-    const Copies of_state = is_shared ? Copies::tensor_ranks : copies;
+    const auto add_whole = [&](const char* what, const Tensor& tensor) {
+      add(what, tensor, is_replicated ? Copies::world : Copies::replicas);
+    };
+    const auto add_shard = [&](const char* what, const Tensor& tensor) {
+      if (num_shards == 1) return add_whole(what, tensor);
+      if (is_replicated) add(what, tensor, Copies::tensor_ranks);
+      if (num_shards < groups.replicas->size()) add(what, tensor, Copies::copies);
+    };
     const OptimizerShard& own = state.of(parameter);
-    if (state.has_masters()) add("the fp32 masters", own.master, of_state);
-    add("the first moments", own.exp_avg, of_state);
-    add("the scales of the first moments", own.exp_avg_scales, of_state);
-    add("the second moments", own.exp_avg_sq, of_state);
-    add("the scales of the second moments", own.exp_avg_sq_scales, of_state);
-    add("the averages", own.ema, of_state);
+    if (store.keeps_values(parameter)) {
+      add_whole("the values", parameter.value());
+    } else {
+      add_shard("the values", own.value);
+    }
+    if (state.has_masters()) add_shard("the fp32 masters", own.master);
+    add_shard("the first moments", own.exp_avg);
+    add_shard("the scales of the first moments", own.exp_avg_scales);
+    add_shard("the second moments", own.exp_avg_sq);
+    add_shard("the scales of the second moments", own.exp_avg_sq_scales);
+    add_shard("the averages", own.ema);
   }
   return all;
 }
@@ -114,7 +123,7 @@ std::optional<std::string> difference(const std::vector<RankSums>& group,
 
 ReplicaCheck::ReplicaCheck(const OptimizerState& state, const ParallelGroups& groups)
     : groups_(groups),
-      compared_(compared_tensors(state)),
+      compared_(compared_tensors(state, groups)),
       sums_({std::ssize(compared_)}, DType::i64, state.store().device()) {}
 
 std::vector<int64_t> ReplicaCheck::checksums() const {
@@ -161,6 +170,7 @@ void ReplicaCheck::run(int64_t step) {
   compare(Copies::world, groups_.world, ranks_along(all));
   compare(Copies::replicas, *groups_.replicas, ranks_along(kReplicaAxes));
   compare(Copies::tensor_ranks, *groups_.tp, ranks_along({Axis::tensor}));
+  compare(Copies::copies, *groups_.copies, groups_.grid.copies_of(groups_.world.rank()));
   all_or_none(groups_.world, [&] {
     if (!found) return;
     fail(

@@ -11,9 +11,9 @@ namespace tessera {
 
 /// Compares what ranks must hold alike: values, masters, moments with their scales, and the average
 /// of the weights; of replicated parameters on all ranks, of others on the data ranks. They differ
-/// if a memory, a GPU or a link has corrupted a number, or if hosts round differently. Of the state
-/// that replicas share (ZeRO-1, and the masters of frozen parameters), only that of replicated
-/// parameters has copies: on tensor ranks.
+/// if a memory, a GPU or a link has corrupted a number, or if hosts round differently. What
+/// replicas share (ZeRO, and the masters of frozen parameters) has copies only on the tensor ranks,
+/// if the parameter is replicated there, and on the replicas that do not share it (parallel.shard).
 class ReplicaCheck {
  public:
   /// The references must outlive this.
@@ -24,7 +24,7 @@ class ReplicaCheck {
   void run(int64_t step);
 
   /// The ranks that hold a tensor alike.
-  enum class Copies : uint8_t { world, replicas, tensor_ranks };
+  enum class Copies : uint8_t { world, replicas, tensor_ranks, copies };
   struct Compared {
     const Parameter& parameter;
     const char* what;

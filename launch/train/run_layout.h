@@ -7,10 +7,22 @@
 
 namespace tessera {
 
-/// How the ranks of a group share parameters: `groups.shards` what the optimizer keeps of trained
-/// ones, and the replicas that of frozen ones.
-inline OptimizerSharding sharding_over(const Communicator& group) {
-  return {.num_shards = group.size(), .shard = group.rank()};
+/// How ranks share trained parameters.
+inline OptimizerSharding sharding_of_trained(const RunConfig& config,
+                                             const ParallelGroups& groups) {
+  const Communicator& group = *groups.shards;
+  return {.num_shards = group.size(),
+          .shard = group.rank(),
+          .shards_gradients = config.parallel.zero >= 2,
+          .shards_values = config.parallel.zero >= 3};
+}
+
+/// How ranks share frozen parameters: all replicas the fp32 masters, or `groups.shards` these and
+/// the values.
+inline OptimizerSharding sharding_of_frozen(const RunConfig& config, const ParallelGroups& groups) {
+  const bool shards_values = config.parallel.zero >= 3;
+  const Communicator& group = shards_values ? *groups.shards : *groups.replicas;
+  return {.num_shards = group.size(), .shard = group.rank(), .shards_values = shards_values};
 }
 
 /// How tensor ranks share activations.

@@ -25,13 +25,14 @@ float one_over(int64_t count) { return count == 0 ? 0.0f : 1.0f / static_cast<fl
 }  // namespace
 
 TrainStep::TrainStep(const RunConfig& config, MicroStepRunner& runner, OptimizerState& state,
-                     const ParallelGroups& groups, Arena& arena)
+                     ShardedUnits& units, const ParallelGroups& groups, Arena& arena)
     : config_(config),
       runner_(runner),
       store_(state.store()),
+      units_(units),
       groups_(groups),
       arena_(arena),
-      update_(config, state, groups),
+      update_(config, state, units, groups),
       sums_({LossSums::kCount}, DType::f64, store_.device()) {
   if (config.log.noise_scale_interval > 0) {
     local_norm_.emplace(store_, groups);
@@ -91,6 +92,7 @@ void TrainStep::forward_and_backward(int64_t step, MicroBatchSource& batches,
                                      bool measures_noise) {
   const LossWeights weights = {one_over(counts.token_targets), one_over(counts.document_targets)};
   store_.invalidate_grads();  // the first product that adds to a gradient overwrites it
+  units_.begin_step();
   fill(sums_.tensor, 0.0);
   FlightRecorder* recorder = FlightRecorder::current();
   if (contrastive_) {
@@ -102,8 +104,8 @@ void TrainStep::forward_and_backward(int64_t step, MicroBatchSource& batches,
       StepContext ctx = context_of(step, batches, i);
       const bool measures = measures_noise && i == 0;
       if (measures) ctx.reducer = nullptr;  // the sum over the replicas would come too early
-      runner.run(ctx, batches.batch(i), weights, {sums_.tensor});
-      if (measures) measure_first(batches.size());
+      const auto run = [&] { runner.run(ctx, batches.batch(i), weights, {sums_.tensor}); };
+      measures ? measure_first(batches.size(), run) : run();
     }
   }
   if (recorder != nullptr) recorder->end_micro_batches();
@@ -116,9 +118,15 @@ bool TrainStep::measures_noise(int64_t step) const {
   return interval > 0 && (step + 1) % interval == 0;
 }
 
-void TrainStep::measure_first(int64_t micro_batches) {
+void TrainStep::measure_first(int64_t micro_batches, const std::function<void()>& run) {
+  const LocalGradientNorm& norm = local_norm_.value();
+  const Tensor squares = first_squares_.tensor;
+  fill(squares, 0.0);
+  units_.observe([&](const Parameter& parameter) { norm.add(parameter, squares); });
+  run();
+  units_.observe({});
   const TraceRange range("gradient noise");
-  local_norm_.value().sum_squares(first_squares_.tensor);
+  norm.finish(squares);
   GradientReducer* reducer = update_.reducer();
   if (micro_batches > 1 || reducer == nullptr) return;
   const auto& parameters = store_.parameters();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -62,9 +63,10 @@ class TrainStep {
     double wait_seconds = 0.0;  ///< the longest wait of a rank for its data
   };
 
-  /// `arena` provides the activations. All arguments but `config` must outlive this.
+  /// `arena` provides the activations. `units` are those of the model that `runner` runs. All
+  /// arguments but `config` must outlive this.
   TrainStep(const RunConfig& config, MicroStepRunner& runner, OptimizerState& state,
-            const ParallelGroups& groups, Arena& arena);
+            ShardedUnits& units, const ParallelGroups& groups, Arena& arena);
 
   /// Runs step number `step`, counted from 0. Only enqueues work on the device. Throws on all ranks
   /// if loading failed on one. Collective over the world.
@@ -112,8 +114,9 @@ class TrainStep {
   Loaded load(MicroBatchSource& batches) const;
   void forward_and_backward(int64_t step, MicroBatchSource& batches, MicroStepRunner& runner,
                             const TargetCounts& counts, bool measures_noise);
-  /// After the first of `micro_batches`. If that is also the last one, hands over all gradients.
-  void measure_first(int64_t micro_batches);
+  /// Runs the first of `micro_batches` and measures its gradient. If that is also the last one,
+  /// hands over all gradients.
+  void measure_first(int64_t micro_batches, const std::function<void()>& run);
   /// Trains an embedding head, whose loss compares the texts of the global batch. With several
   /// micro-batches, embeds all of them without keeping activations, and then each again for its
   /// backward pass (Gao et al., "Scaling Deep Contrastive Learning Batch Size under Memory Limited
@@ -125,6 +128,7 @@ class TrainStep {
   RunConfig config_;
   MicroStepRunner& runner_;
   ParameterStore& store_;
+  ShardedUnits& units_;
   const ParallelGroups& groups_;
   Arena& arena_;
   WeightUpdate update_;

@@ -100,11 +100,13 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
     if (device.is_cuda()) cuda::workspace(memory_.workspace_bytes);  // so that it need not grow
   }
   state_.emplace(allocate_for_training(config, groups, device, store_));
+  units_.emplace(store_, groups, config.parallel.grad_reduce_dtype);
+  model_->listen(&*units_);
   for (const auto& questions : choices_) {
     choice_batches_.push_back(
         continuation_batches(questions, config.model, config.batch.micro, *groups.dp));
   }
-  train_step_ = std::make_unique<TrainStep>(config, micro_steps_, *state_, groups, arena_);
+  train_step_ = std::make_unique<TrainStep>(config, micro_steps_, *state_, *units_, groups, arena_);
   if (config.train.check_replicas_interval > 0) replica_check_.emplace(*state_, groups_);
   if (!config.eval.prompts.empty()) sample_writer_.emplace(config_, tokenizer_.get(), data.chat);
   if (copies_checkpoints(config)) {
@@ -185,6 +187,8 @@ std::vector<MemoryPlan::Line> Trainer::memory_in_use() const {
   WorkingMemory working;
   working.activations = arena_.peak();
   working.gradient_copies = train_step_->gradient_copy_bytes();
+  working.gathered_weights = units_->value_bytes();
+  working.staged_gradients = units_->gradient_bytes();
   if constexpr (kHasCuda) {
     if (store_.device().is_cuda()) working.workspace = cuda::workspace_bytes();
   }

@@ -192,6 +192,7 @@ class Trainer {
   SequenceShard rows_;  // how tensor ranks share activations
   ParameterStore store_;
   std::optional<OptimizerState> state_;
+  std::optional<ShardedUnits> units_;
   std::unique_ptr<Model> model_;
   MemoryPlan memory_;
   Arena arena_;

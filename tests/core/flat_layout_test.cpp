@@ -34,13 +34,34 @@ TEST(FlatLayout, FillsBucketsFromTheEnd) {
 }
 
 TEST(FlatLayout, BucketsEndWhereUnitsDo) {
-  const std::vector<int64_t> six(6, 40), units = {0, 1, 5};
+  const std::vector<int64_t> six(6, 40);
+  const std::vector<UnitBegin> units = {{0}, {1, /*is_block=*/true}, {5}};
   const auto cut = [&](int64_t elements) {
     return members(FlatLayout(six, {.bucket_elements = elements}, units));
   };
   EXPECT_EQ(cut(1000), (std::vector<size_t>{1, 4, 1}));
   EXPECT_EQ(cut(128), (std::vector<size_t>{1, 2, 2, 1}));
   EXPECT_EQ(cut(1), (std::vector<size_t>(6, 1)));
+}
+
+TEST(FlatLayout, KeepsOnlyShardsOfBlocks) {
+  const std::vector<int64_t> six(6, 40);
+  const std::vector<UnitBegin> units = {{0}, {1, /*is_block=*/true}, {5}};
+  for (const bool values : {false, true}) {
+    OptimizerSharding sharding{.num_shards = 2, .shard = 1, .bucket_elements = 1};
+    sharding.shards_gradients = true;
+    sharding.shards_values = values;
+    const FlatLayout layout(six, sharding, units);
+    EXPECT_EQ(members(layout), (std::vector<size_t>{1, 4, 1})) << "a block is one bucket";
+    EXPECT_EQ(layout.size(), 6 * 64);
+    EXPECT_EQ(layout.gradients_size(), 4 * 64);
+    EXPECT_EQ(layout.values_size(), (values ? 4 : 6) * 64);
+    const FlatBucket& block = layout.buckets()[1];
+    EXPECT_EQ(block.gradients, block.shard);
+    EXPECT_EQ(block.values, values ? block.shard : block.elements);
+    EXPECT_EQ(layout.buckets()[2].gradients_begin, 3 * 64);
+    EXPECT_EQ(layout.buckets()[2].gradients, layout.buckets()[2].elements);
+  }
 }
 
 TEST(FlatLayout, OneShardHasOnlyAlignmentPadding) {

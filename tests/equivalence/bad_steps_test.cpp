@@ -141,7 +141,7 @@ TEST_P(BadStepsOfKind, FindNothingInAFiniteStep) {
 TEST_P(BadStepsOfKind, LossesOfDocumentsAndNormsOfLayersAddUp) {
   for (const Layout layout : {Layout{1, 1}, Layout{2, 2}}) expect_sums(config(GetParam()), layout);
   RunConfig run = config(GetParam());
-  run.parallel.zero = 1;
+  run.parallel.zero = 3;
   run.parallel.sequence = true;
   expect_sums(run, {2, 2});
 }

@@ -39,7 +39,7 @@ class GradReduceOnLayouts : public GradReduce, public testing::WithParamInterfac
 
 // train_whole() also expects the same bits on all ranks that hold a copy.
 TEST_P(GradReduceOnLayouts, InBf16MatchesOneRank) {
-  for (const int64_t zero : {0, 1}) {
+  for (const int64_t zero : {0, 1, 3}) {
     const WholeRun one = test::train_whole(config(DType::f32, 0), {{1, 1}, kSteps});
     const WholeRun fp32 = test::train_whole(config(DType::f32, zero), {GetParam(), kSteps});
     const WholeRun bf16 = test::train_whole(config(DType::bf16, zero), {GetParam(), kSteps});

@@ -32,7 +32,7 @@ class ValuesComeAndGo final : public UnitListener {
       const UnitValues values = store.values_of(unit);
       home_.push_back({test::copy_of(values.trained), test::copy_of(values.frozen)});
       most = std::max(most, static_cast<size_t>(values.trained.numel() + values.frozen.numel()));
-      if (!is_block(unit)) continue;
+      if (!store.units()[unit].is_block) continue;
       store.release_values(unit);
       fill(values.trained, NAN);
       fill(values.frozen, NAN);
@@ -50,8 +50,9 @@ class ValuesComeAndGo final : public UnitListener {
     }
   }
 
-  void begin(const StepContext& /*ctx*/, size_t unit) override {
-    EXPECT_TRUE(is_block(unit));
+  void begin(const StepContext& /*ctx*/, const UnitUse& use) override {
+    const size_t unit = use.unit;
+    EXPECT_TRUE(store_.units()[unit].is_block);
     const auto& [trained, frozen] = home_[unit];
     const Tensor& slot = slots_[unit % 2].tensor;
     const int64_t middle = trained.tensor.numel(), end = middle + frozen.tensor.numel();
@@ -60,18 +61,14 @@ class ValuesComeAndGo final : public UnitListener {
     store_.place_values(unit, {slot.slice(0, middle), slot.slice(middle, end)});
     ++used;
   }
-  void end(const StepContext& /*ctx*/, size_t unit) override {
-    fill(slots_[unit % 2].tensor, NAN);
-    store_.release_values(unit);
+  void end(const StepContext& /*ctx*/, const UnitUse& use) override {
+    fill(slots_[use.unit % 2].tensor, NAN);
+    store_.release_values(use.unit);
   }
 
   int used = 0;
 
  private:
-  bool is_block(size_t unit) const {
-    return store_.units()[unit].name.find("blocks.") != std::string::npos;
-  }
-
   ParameterStore& store_;
   std::vector<std::pair<OwnedTensor, OwnedTensor>> home_;
   OwnedTensor slots_[2];
@@ -91,9 +88,9 @@ class TwoMicroBatches {
   /// The same, with the values of blocks present only where they are used.
   Gradients gradients_with_values_of_blocks() {
     ValuesComeAndGo values(store_);
-    units_ = &values;
+    model_.listen(&values);
     Gradients found = gradients(/*both=*/true);
-    units_ = nullptr;
+    model_.listen(nullptr);
     // Forward and backward of each layer in both micro-batches, but of blocks without a gradient.
     EXPECT_GE(values.used, 2 * static_cast<int>(run_.model.num_layers));
     return found;
@@ -126,7 +123,6 @@ class TwoMicroBatches {
   StepContext context(int i) {
     StepContext ctx{arenas_[i]};
     ctx.slot = both_ ? i : 0;
-    ctx.units = units_;
     ctx.training = true;
     ctx.recompute = run_.train.recompute;
     ctx.first_sequence = 2 * i;
@@ -154,7 +150,6 @@ class TwoMicroBatches {
 
   RunConfig run_;
   bool both_ = false;
-  UnitListener* units_ = nullptr;
   const ParallelGroups& groups_;
   ParameterStore store_;
   Model model_;

@@ -1,4 +1,4 @@
-// ZeRO-1 computes the same as replicated optimizer state.
+// The stages of ZeRO compute the same as replicated weights, gradients and optimizer state.
 
 #include <gtest/gtest.h>
 
@@ -29,11 +29,11 @@ RunConfig with_zero(RunConfig config, int64_t zero) {
 
 /// Trainers with and without ZeRO on the same ranks.
 struct BothTrainers {
-  BothTrainers(Communicator& world, RunConfig run, int tensor) {
+  BothTrainers(Communicator& world, RunConfig run, int tensor, int64_t zero = 1) {
     run.parallel.tensor = tensor;
     const TrainingData data = open_training_data(run);
     for (Each* each : {&whole, &shared}) {
-      each->config = with_zero(run, each == &shared ? 1 : 0);
+      each->config = with_zero(run, each == &shared ? zero : 0);
       each->groups.emplace(make_parallel_groups(world, each->config.grid_shape()));
       each->trainer.emplace(each->config, *each->groups, data, test::test_device());
     }
@@ -99,6 +99,57 @@ INSTANTIATE_TEST_SUITE_P(
                                      Layout{2, 2}, Layout{2, 4}, Layout{4, 1}, Layout{4, 2},
                                      Layout{4, 4})),
     test::kind_and_layout);
+
+class ShardedBlocks : public Zero, public testing::WithParamInterface<SmallKind> {};
+
+// One micro-batch: each gradient is summed once, in the same order.
+TEST_P(ShardedBlocks, HaveTheBitsOfWholeOnes) {
+  for (const DType precision : {DType::f32, DType::bf16}) {
+    SCOPED_TRACE(to_string(precision));
+    RunConfig run = config(GetParam(), precision);
+    run.batch.micro = run.batch.global / 2;
+    run.parallel.sequence = precision == DType::f32;
+    run.train.recompute = precision == DType::f32 ? Recompute::block : Recompute::none;
+    const WholeRun whole = test::train_whole(with_zero(run, 0), {{2, 2}, kSteps});
+    for (const int64_t zero : {2, 3}) {
+      SCOPED_TRACE(fmt::format("zero {}", zero));
+      expect_same_run(test::train_whole(with_zero(run, zero), {{2, 2}, kSteps}), whole);
+    }
+  }
+}
+
+// The ranks' gradients are summed in each micro-batch, and then those of the micro-batches.
+TEST_P(ShardedBlocks, AreCloseWithSeveralMicroBatches) {
+  RunConfig run = config(GetParam());
+  run.optimizer.grad_clip = 0.0;
+  const WholeRun whole = test::train_whole(with_zero(run, 0), {{1, 2}, 1});
+  for (const int64_t zero : {2, 3}) {
+    SCOPED_TRACE(fmt::format("zero {}", zero));
+    const WholeRun shared = test::train_whole(with_zero(run, zero), {{1, 2}, 1});
+    EXPECT_EQ(shared.steps[0].loss(), whole.steps[0].loss());
+    // Sums of eight fp32 numbers in another order.
+    test::expect_close(shared.first_gradients, whole.first_gradients, 4e-6, "gradients");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, ShardedBlocks, testing::ValuesIn(test::kSmallKinds),
+                         [](const auto& instance) { return to_string(instance.param); });
+
+// Copies of shards: groups of two of four data ranks.
+TEST_F(Zero, HybridShardsAreCloseToShardsOfAllRanks) {
+  for (const SmallKind kind : {SmallKind::gpt_packed, SmallKind::adapters, SmallKind::muon}) {
+    for (const int64_t zero : {1, 2, 3}) {
+      SCOPED_TRACE(fmt::format("{}, zero {}", to_string(kind), zero));
+      RunConfig run = with_zero(config(kind), zero);
+      run.optimizer.grad_clip = 0.0;
+      const WholeRun all = test::train_whole(run, {{1, 4}, 1});
+      run.parallel.shard = 2;
+      const WholeRun hybrid = test::train_whole(run, {{1, 4}, 1});
+      EXPECT_EQ(hybrid.steps[0].loss(), all.steps[0].loss());
+      test::expect_close(hybrid.first_gradients, all.first_gradients, 4e-6, "gradients");
+    }
+  }
+}
 
 class ZeroKinds : public Zero, public testing::WithParamInterface<SmallKind> {};
 
@@ -284,17 +335,18 @@ TEST_P(ZeroResume, ResumesFromEitherStageOnAnyLayout) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Legs, ZeroResume,
-                         testing::Values(std::vector<Leg>{{{2, 2}, 1}, {{1, 4}, 0}, {{4, 2}, 1}},
-                                         std::vector<Leg>{{{1, 1}, 0}, {{1, 4}, 1}, {{4, 1}, 1}},
-                                         std::vector<Leg>{{{2, 4}, 1}, {{2, 2}, 1}, {{1, 1}, 0}},
-                                         std::vector<Leg>{{{4, 4}, 1}, {{4, 4}, 0}, {{1, 2}, 1}}),
+                         testing::Values(std::vector<Leg>{{{2, 2}, 3}, {{1, 4}, 0}, {{4, 2}, 1}},
+                                         std::vector<Leg>{{{1, 1}, 0}, {{1, 4}, 3}, {{4, 1}, 1}},
+                                         std::vector<Leg>{{{2, 4}, 1}, {{2, 2}, 2}, {{1, 4}, 3}},
+                                         std::vector<Leg>{{{4, 4}, 2}, {{4, 4}, 0}, {{1, 2}, 3}}),
                          [](const auto& instance) {
                            return fmt::format("path{}", instance.index);
                          });
 
 TEST_F(Zero, ResumesBitExactlyOnSameLayout) {
   for (const DType precision : {DType::f32, DType::bf16}) {
-    const RunConfig run = with_zero(config(SmallKind::gpt_packed, precision), 1);
+    const int64_t zero = precision == DType::f32 ? 3 : 1;
+    const RunConfig run = with_zero(config(SmallKind::gpt_packed, precision), zero);
     std::filesystem::remove_all(run.run.dir);
     const WholeRun whole = test::train_whole(run, {{2, 2}, 2 * kSteps});
     test::train_whole(run, {{2, 2}, kSteps, /*resume=*/false, /*save=*/true});
@@ -310,7 +362,7 @@ TEST_F(Zero, StartsFromCheckpointWeights) {
   test::train_whole(run, {{2, 1}, 2, /*resume=*/false, /*save=*/true});
   const auto saved = newest_intact_checkpoint(run.run.dir, {}).value();
   test::run_device_ranks(4, [&](Communicator& world) {
-    BothTrainers both(world, run, 2);
+    BothTrainers both(world, run, 2, /*zero=*/2);
     Trainer &whole = *both.whole.trainer, &shared = *both.shared.trainer;
     for (Trainer* trainer : {&whole, &shared}) {
       Checkpoint checkpoint = Checkpoint::open(saved);

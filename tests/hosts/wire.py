@@ -12,7 +12,8 @@ prints a Markdown table. Ways:
 
 The bytes of a step are those that all hosts send in it, headers of TCP, IP and Ethernet included, from the difference
 of a run of few and a run of more steps. The least are those of the gradients, and with ZeRO-1 also of the weights,
-that any algorithm must send. Needs root and a C compiler.
+that any algorithm must send; with ZeRO-3, blocks are gathered in both passes, but for the last two in the backward
+pass. Needs root and a C compiler.
 """
 
 import argparse
@@ -36,7 +37,26 @@ train: {{steps: {steps}}}
 checkpoint: {{interval: 0}}
 log: {{interval: 1}}
 """
-LAYOUTS = {"data": {}, "data, ZeRO-1": {"parallel.zero": 1}, "data, bf16 gradients": {"parallel.grad_reduce_dtype": "bf16"}}
+LAYOUTS = {
+    "data": {},
+    "data, ZeRO-1": {"parallel.zero": 1},
+    "data, ZeRO-3": {"parallel.zero": 3},
+    "data, shards of a host": {"parallel.zero": 3, "parallel.shard": 2},
+    "data, bf16 gradients": {"parallel.grad_reduce_dtype": "bf16"},
+}
+LAYERS, WIDTH = 4, 256
+BLOCK = 12 * WIDTH**2 + 13 * WIDTH  # parameters
+
+
+def least_bytes(keys, hosts, parameters):
+    """Of a step with one micro-batch, over all hosts."""
+    element = 2 if "parallel.grad_reduce_dtype" in keys else 4
+    whole = (hosts - 1) * parameters * element  # of a gather, or of a reduce-scatter
+    if keys.get("parallel.zero") != 3:
+        return 2 * whole
+    if "parallel.shard" in keys:  # within a host; between them, only an all-reduce of the shards
+        return 2 * whole
+    return 2 * whole + (hosts - 1) * (LAYERS - 2) * BLOCK * element
 
 
 def prepare(binary, folder):
@@ -99,8 +119,7 @@ def main():
                 for host in range(count):
                     hosts.limit(host, options.rate)
                 for layout, keys in LAYOUTS.items():
-                    element = 2 if "bf16" in layout else 4
-                    least = 2 * (count - 1) * numbers * element
+                    least = least_bytes(keys, count, numbers)
                     found = {way: [] for way in ways}
                     for _ in range(options.trials):  # the ways take turns
                         for way, words in ways.items():

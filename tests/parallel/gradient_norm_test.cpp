@@ -57,7 +57,8 @@ TEST(GradientNorm, CountsEveryElementOnce) {
 TEST(GradientNorm, OwnersCountOnlyTheirShards) {
   run_thread_ranks(8, [](Communicator& world) {
     for (const int tensor : {1, 2, 4, 8}) {
-      const ParallelGroups groups = make_parallel_groups(world, {.tensor = tensor, .shards = true});
+      const ParallelGroups groups =
+          make_parallel_groups(world, {.tensor = tensor, .shards = GridShape::kAllReplicas});
       for (const int64_t bucket : {1, 60, 1000}) {
         ParameterStore store;
         declare_and_fill(store, *groups.tp, {groups.shards->size(), groups.shards->rank(), bucket});

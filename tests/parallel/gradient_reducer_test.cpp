@@ -29,7 +29,8 @@ TEST_P(Buckets, SumOverDataRanksInAnyParameterOrder) {
     run_thread_ranks(ranks, [](Communicator& dp) {
       ParameterStore store;
       declare_five(store, {.bucket_elements = GetParam()});
-      GradientReducer reducer(store, dp);
+      const ParallelGroups groups = make_parallel_groups(dp);
+      GradientReducer reducer(store, groups);
       for (int step = 0; step < 2; ++step) {  // a reducer is reused across steps
         fill_with_rank(store, dp.rank());
         for (const int i : {4, 2, 3, 1, 0}) reducer.add(store.parameters()[static_cast<size_t>(i)]);
@@ -53,7 +54,8 @@ TEST_P(Buckets, OwnersReceiveTheirSums) {
     run_thread_ranks(ranks, [](Communicator& dp) {
       ParameterStore store;
       declare_five(store, {dp.size(), dp.rank(), GetParam()});
-      GradientReducer reducer(store, dp);
+      const ParallelGroups groups = make_parallel_groups(dp, {.shards = GridShape::kAllReplicas});
+      GradientReducer reducer(store, groups);
       for (int step = 0; step < 2; ++step) {
         fill_with_rank(store, dp.rank());
         for (const int i : {4, 2, 3, 1, 0}) reducer.add(store.parameters()[static_cast<size_t>(i)]);
@@ -78,7 +80,8 @@ TEST_P(Buckets, StartInRecordedOrder) {
     run_thread_ranks(ranks, [](Communicator& dp) {
       ParameterStore store;
       declare_five(store, {.bucket_elements = GetParam()});
-      GradientReducer reducer(store, dp);
+      const ParallelGroups groups = make_parallel_groups(dp);
+      GradientReducer reducer(store, groups);
       size_t cuts = 0;
       PassRecorder recorder([&] { ++cuts; });
       fill_with_rank(store, dp.rank());
@@ -126,7 +129,9 @@ TEST_P(Buckets, SumRoundedGradientsInBf16) {
         } else {
           declare_five(store, {.bucket_elements = GetParam()});
         }
-        GradientReducer reducer(store, dp, DType::bf16);
+        const ParallelGroups groups =
+            make_parallel_groups(dp, {.shards = sharded ? GridShape::kAllReplicas : 1});
+        GradientReducer reducer(store, groups, DType::bf16);
         EXPECT_EQ(reducer.copy_bytes(), static_cast<size_t>(2 * store.flat_size()));
         EXPECT_EQ(GradientReducer::copy_bytes(store, DType::bf16), reducer.copy_bytes());
         EXPECT_EQ(GradientReducer::copy_bytes(store, DType::f32), 0u);
@@ -162,7 +167,8 @@ TEST(GradientReducerTest, RefusesShardingThatDiffersFromDataRanks) {
   ParameterStore store;
   declare_five(store, {2, 1});
   try {
-    const GradientReducer reducer(store, *self);
+    const ParallelGroups groups = make_parallel_groups(*self);
+    const GradientReducer reducer(store, groups);
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("optimizer shard 1 of 2"), std::string::npos)
@@ -175,7 +181,8 @@ TEST(GradientReducerTest, RefusesOtherTypes) {
   ParameterStore store;
   declare_five(store);
   try {
-    const GradientReducer reducer(store, *self, DType::f64);
+    const ParallelGroups groups = make_parallel_groups(*self);
+    const GradientReducer reducer(store, groups, DType::f64);
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("in fp32 or bf16, not in fp64"), std::string::npos)
@@ -187,7 +194,8 @@ TEST(GradientReducerTest, ForgetsAPassThatFailedHalfway) {
   const auto self = make_self_communicator();
   ParameterStore store;
   declare_five(store);
-  GradientReducer reducer(store, *self);
+  const ParallelGroups groups = make_parallel_groups(*self);
+  GradientReducer reducer(store, groups);
   reducer.add(store.parameters()[1]);
   reducer.forget();
   for (const Parameter& parameter : store.parameters()) reducer.add(parameter);
@@ -198,7 +206,8 @@ TEST(GradientReducerTest, RefusesMissingOrRepeatedGradient) {
   const auto self = make_self_communicator();
   ParameterStore store;
   declare_five(store);
-  GradientReducer reducer(store, *self);
+  const ParallelGroups groups = make_parallel_groups(*self);
+  GradientReducer reducer(store, groups);
   reducer.add(store.parameters()[1]);
   EXPECT_THROW(reducer.add(store.parameters()[1]), Error);
   try {

@@ -105,7 +105,7 @@ TEST(ProcessGrid, PrintsItsGroups) {
 
 TEST(ParallelGroups, AreThoseOfTheGridAndCountEachElementOnce) {
   for (const bool shards : {false, true}) {
-    const GridShape shape{.pipeline = 1, .context = 2, .tensor = 2, .shards = shards};
+    const GridShape shape{.pipeline = 1, .context = 2, .tensor = 2, .shards = shards ? 0 : 1};
     run_thread_ranks(8, [&](Communicator& world) {
       const ParallelGroups groups = make_parallel_groups(world, shape);
       const MetaGroups meta(8, shape, world.rank());

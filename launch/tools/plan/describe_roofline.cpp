@@ -7,6 +7,7 @@
 #include "launch/support/text/table.h"
 #include "launch/tools/plan/roofline.h"
 #include "launch/train/train_step.h"
+#include "models/architecture.h"
 
 namespace tessera {
 namespace {
@@ -234,28 +235,43 @@ std::string speeds_text(const Roofline& roofline) {
   return text + (gpu.overlaps ? "\n" : ", none of it hidden\n");
 }
 
+/// How large micro-batches of sharded blocks should be; "" without them.
+std::string hidden_text(const Roofline& roofline) {
+  const auto tokens = roofline.tokens_that_hide_shards();
+  if (!tokens) return "";
+  const RunConfig& config = roofline.config;
+  return fmt::format(
+      "           blocks hide the exchange of their shards with {} tokens a micro-batch, and this "
+      "run has {}\n",
+      grouped(*tokens), grouped(config.batch.micro * traits_of(config.model).row_length));
+}
+
 std::string time_text(const Roofline& roofline) {
   const WholeRun run(roofline);
   return fmt::format(
       "time       {} ms a step on {}: {}tokens/s, MFU {:.1f}%\n"
       "           {} for {} steps with {}tokens: {:.{}f} GPU hours\n"
-      "           a prediction; assumed {}",
+      "{}           a prediction; assumed {}",
       milliseconds(roofline.seconds()), roofline.gpu.peaks.name,
       human_amount(roofline.tokens_per_second()), 100.0 * roofline.mfu(),
       human_duration(run.seconds), grouped(run.steps), human_amount(run.tokens), run.gpu_hours,
-      run.gpu_hours < 100.0 ? 1 : 0, speeds_text(roofline));
+      run.gpu_hours < 100.0 ? 1 : 0, hidden_text(roofline), speeds_text(roofline));
 }
 
 Json time_json(const Roofline& roofline) {
   const WholeRun run(roofline);
-  return {{"assumed", speeds_json(roofline)},
-          {"step_seconds", roofline.seconds()},
-          {"tokens_per_second", roofline.tokens_per_second()},
-          {"mfu", roofline.mfu()},
-          {"steps", run.steps},
-          {"tokens", run.tokens},
-          {"seconds", run.seconds},
-          {"gpu_hours", run.gpu_hours}};
+  Json json = {{"assumed", speeds_json(roofline)},
+               {"step_seconds", roofline.seconds()},
+               {"tokens_per_second", roofline.tokens_per_second()},
+               {"mfu", roofline.mfu()},
+               {"steps", run.steps},
+               {"tokens", run.tokens},
+               {"seconds", run.seconds},
+               {"gpu_hours", run.gpu_hours}};
+  if (const auto tokens = roofline.tokens_that_hide_shards()) {
+    json["tokens_that_hide_shards"] = *tokens;
+  }
+  return json;
 }
 
 std::string to_string(const Roofline& roofline) {

@@ -29,9 +29,9 @@ std::vector<Layout> layouts_of(const RunConfig& config, int64_t tensor, int64_t 
   for (const Recompute recompute : kRecomputes) {
     for (const int64_t micro : divisors_of(config.batch.global / data)) {
       if (micro > most_rows) continue;
-      for (const int64_t zero : {0, 1}) {
+      for (const int64_t zero : {0, 1, 2, 3}) {
         for (const bool sequence : {false, true}) {
-          if ((zero == 1 && data == 1) || (sequence && tensor == 1)) continue;  // has no effect
+          if ((zero > 0 && data == 1) || (sequence && tensor == 1)) continue;  // has no effect
           layouts.push_back({tensor, micro, recompute, zero, sequence});
         }
       }
@@ -110,6 +110,7 @@ RunConfig Layout::of(RunConfig config) const {
   config.batch.micro = micro;
   config.train.recompute = recompute;
   config.parallel.zero = zero;
+  if (zero == 0) config.parallel.shard = 0;
   config.parallel.sequence = sequence;
   return config;
 }

@@ -1,6 +1,7 @@
 #include "launch/tools/plan/roofline.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <string_view>
 #include <tuple>
@@ -90,7 +91,7 @@ class Simulation {
   void start(const WorkLog::Event& event) {
     const WorkLog::Transfer& transfer = work_.transfers()[event.transfer];
     const RooflineGpu& gpu = roofline_.gpu;
-    const double bandwidth = transfer.group == "tensor" ? gpu.tensor_bandwidth : gpu.data_bandwidth;
+    const double bandwidth = gpu.bandwidth_to(transfer.group);
     require(bandwidth > 0.0,
             "{} has no NVLink: the {} ranks need --tensor-bandwidth and --data-bandwidth",
             gpu.peaks.name, transfer.group);
@@ -156,6 +157,8 @@ RooflineGpu RooflineGpu::measured(const std::string& name, const RunConfig& conf
   const double nvlink = kReachedOfLink * gpu.peaks.nvlink / 2.0;
   gpu.tensor_bandwidth = config.parallel.tensor <= kRanksOfHost ? nvlink : kNetwork;
   gpu.data_bandwidth = ranks <= kRanksOfHost ? nvlink : kNetwork;
+  gpu.shard_bandwidth =
+      config.parallel.shard * config.parallel.tensor <= kRanksOfHost ? nvlink : kNetwork;
   gpu.reached = kReached;
   gpu.latency = 20e-6;
   gpu.overlaps = config.run.device != DeviceChoice::cpu;  // a CPU's cores also exchange
@@ -175,6 +178,24 @@ StepSeconds Roofline::parts() const {
     (exchange.group == "tensor" ? parts.tensor : parts.data) += exchange.waited;
   }
   return parts;
+}
+
+// A block of P parameters computes 2 P FLOP per token in the forward pass, twice as many in the
+// backward pass, and sends (n - 1) / n of P elements to gather or reduce them.
+std::optional<int64_t> Roofline::tokens_that_hide_shards() const {
+  const ParallelSection& parallel = config.parallel;
+  const int ranks = grid.shards();
+  if (parallel.zero < 2 || ranks == 1) return std::nullopt;
+  const bool is_group = ranks < grid.size(kReplicaAxes);
+  const double speed =
+      gpu.reached.products * gpu.peaks.matmul_flops(config.run.precision, config.run.tf32);
+  const double ratio = speed / gpu.bandwidth_to(is_group ? "shards" : "data") * (ranks - 1) / ranks;
+  const auto bytes = [](DType dtype) { return static_cast<double>(size_of(dtype)); };
+  const double gathered = parallel.zero == 3 ? bytes(config.run.precision) : 0.0;
+  const double summed = bytes(parallel.grad_reduce_dtype);
+  const double tokens = ratio * std::max(gathered / 2.0, (gathered + summed) / 4.0);
+  return std::isfinite(tokens) ? std::optional(static_cast<int64_t>(std::ceil(tokens)))
+                               : std::nullopt;
 }
 
 double Roofline::mfu() const {

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/trace/work_log.h"
@@ -26,6 +28,8 @@ struct RooflineGpu {
   GpuPeaks peaks;
   double tensor_bandwidth = 0.0;  ///< bytes/s sent to the tensor group
   double data_bandwidth = 0.0;    ///< bytes/s sent to the data group and the world
+  /// Bytes/s sent to the ranks that share shards, if that are fewer; 0: data_bandwidth.
+  double shard_bandwidth = 0.0;
   ReachedSpeed reached = {};
   double latency = 0.0;  ///< seconds of each collective besides sending
   bool overlaps = true;  ///< ops run while a collective does
@@ -37,6 +41,11 @@ struct RooflineGpu {
   /// A GPU with the speeds fitted to runs on one H200 (docs/plan.md), and a network card of 400
   /// Gbit/s per rank between hosts of 8.
   static RooflineGpu measured(const std::string& name, const RunConfig& config, int64_t ranks);
+
+  double bandwidth_to(std::string_view group) const {
+    if (group == "shards" && shard_bandwidth > 0.0) return shard_bandwidth;
+    return group == "tensor" ? tensor_bandwidth : data_bandwidth;
+  }
 };
 
 /// The calls of one op in one part of a step.
@@ -89,6 +98,10 @@ struct Roofline {
   StepSeconds parts() const;
   double tokens_per_second() const { return static_cast<double>(counts.tokens) / seconds(); }
   double mfu() const;
+  /// The tokens of a micro-batch from which on blocks hide the gathers of their weights and the
+  /// sums of their gradients (parallel.zero: 2 and 3): neither depends on the size of a block.
+  /// nullopt without these.
+  std::optional<int64_t> tokens_that_hide_shards() const;
 };
 
 /// The time of a step of a plan's run with a full batch on its first rank, from its dry run and the

@@ -138,6 +138,7 @@ class Prover {
     RunConfig run = certificate_.small;
     run.parallel.tensor = layout.tensor;
     run.parallel.zero = layout.zero;
+    run.parallel.shard = layout.shard;
     run.parallel.sequence = layout.sequence;
     run.run.precision = layout.precision;
     // Several micro-batches on every data rank.
@@ -266,8 +267,10 @@ class Prover {
 }  // namespace
 
 std::string to_string(const ProvedLayout& layout) {
-  return fmt::format("tensor {}, data {}, zero {}, sequence {}{}", layout.tensor, layout.data,
-                     layout.zero, layout.sequence, layout.precision == DType::bf16 ? ", bf16" : "");
+  const std::string shard = layout.shard > 0 ? fmt::format(", shard {}", layout.shard) : "";
+  return fmt::format("tensor {}, data {}, zero {}{}, sequence {}{}", layout.tensor, layout.data,
+                     layout.zero, shard, layout.sequence,
+                     layout.precision == DType::bf16 ? ", bf16" : "");
 }
 
 int64_t Certificate::failures() const {
@@ -280,17 +283,21 @@ std::vector<ProvedLayout> layouts_to_prove(const RunConfig& small, int ranks) {
   for (int tensor = 1; tensor <= ranks; ++tensor) {
     for (int data = 1; tensor * data <= ranks; ++data) {
       if (tensor * data == 1) continue;
+      const auto add = [&](int64_t zero, bool sequence, int64_t shard = 0) {
+        if ((zero > 0 && data == 1) || (sequence && tensor == 1)) return;  // has no effect
+        RunConfig run = small;
+        run.parallel.tensor = tensor;
+        run.parallel.zero = zero;
+        run.parallel.shard = shard;
+        run.parallel.sequence = sequence;
+        if (!broken_layout_rules(run, tensor * data).empty()) return;
+        layouts.push_back({tensor, data, zero, shard, sequence});
+      };
       for (const int64_t zero : {0, 1}) {
-        for (const bool sequence : {false, true}) {
-          if ((zero == 1 && data == 1) || (sequence && tensor == 1)) continue;  // has no effect
-          RunConfig run = small;
-          run.parallel.tensor = tensor;
-          run.parallel.zero = zero;
-          run.parallel.sequence = sequence;
-          if (!broken_layout_rules(run, tensor * data).empty()) continue;
-          layouts.push_back({tensor, data, zero, sequence});
-        }
+        for (const bool sequence : {false, true}) add(zero, sequence);
       }
+      add(data % 2 == 0 ? 3 : 2, tensor > 1);  // one of them, to save time
+      if (data > 2 && data % 2 == 0) add(3, tensor > 1, /*shard=*/2);
     }
   }
   return layouts;

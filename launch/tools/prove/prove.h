@@ -19,6 +19,7 @@ struct ProvedLayout {
   int tensor = 1;
   int data = 1;
   int64_t zero = 0;
+  int64_t shard = 0;  ///< data ranks that share the shards; 0: all
   bool sequence = false;
   DType precision = DType::f32;
 };

@@ -473,7 +473,7 @@ ShrunkRun shrink(const RunConfig& config, const std::filesystem::path& folder) {
   }
   shrink_data(run, folder);
   small.parallel.tensor = 1;
-  small.parallel.zero = 0;
+  small.parallel.zero = small.parallel.shard = 0;
   small.parallel.sequence = false;
   small.parallel.grad_reduce_dtype = DType::f32;
   small.parallel.backend = Backend::automatic;

@@ -23,6 +23,11 @@ std::optional<ChosenLayout> layout_of(const RunConfig& given, int64_t ranks, int
   RunConfig config = given;
   config.parallel.tensor = tensor;
   const int64_t data_ranks = config.grid_shape().data_ranks(ranks);
+  if (data_ranks == 1 && config.parallel.zero >= 2) config.parallel.zero = 0;
+  const int64_t shard = config.parallel.shard;
+  if (config.parallel.zero == 0 || (shard > 0 && data_ranks % shard != 0)) {
+    config.parallel.shard = 0;
+  }
   if (grid_problem(ranks, config.grid_shape()) || given.batch.global % data_ranks != 0) {
     return std::nullopt;
   }
@@ -36,6 +41,10 @@ std::optional<ChosenLayout> layout_of(const RunConfig& given, int64_t ranks, int
   ChosenLayout layout = {ranks, tensor, {}};
   if (tensor != given.parallel.tensor) {
     layout.overrides.push_back(fmt::format("parallel.tensor={}", tensor));
+  }
+  if (config.parallel.zero != given.parallel.zero) layout.overrides.emplace_back("parallel.zero=0");
+  if (config.parallel.shard != given.parallel.shard) {
+    layout.overrides.emplace_back("parallel.shard=0");
   }
   const bool is_given = !given.automatic.contains("batch.micro");
   if (is_given && config.batch.micro != given.batch.micro) {

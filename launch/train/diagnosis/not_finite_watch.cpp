@@ -45,7 +45,7 @@ void NotFiniteWatch::reset() {
 std::string NotFiniteWatch::name_of(const Tensor& output, const std::string& op) const {
   const auto* at = static_cast<const char*>(output.raw());
   for (const Parameter& parameter : store_.parameters()) {
-    if (parameter.frozen) continue;
+    if (!parameter.has_grad()) continue;
     const auto* begin = static_cast<const char*>(parameter.grad().raw());
     if (begin <= at && at < begin + parameter.grad().bytes()) {
       return fmt::format("the gradient of {}", parameter.name);

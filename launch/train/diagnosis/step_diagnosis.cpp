@@ -70,10 +70,13 @@ class WatchedMicroSteps final : public MicroStepRunner {
 };
 
 /// The first parameter with a value that is not finite on this rank.
-std::optional<std::string> not_finite_weight(const ParameterStore& store) {
+std::optional<std::string> not_finite_weight(const OptimizerState& state) {
+  const ParameterStore& store = state.store();
   const FiniteCheck check(store.device());
   for (const Parameter& parameter : store.parameters()) {
-    if (!check.is_finite(parameter.real_part(parameter.value()))) return parameter.name;
+    const Tensor values = store.keeps_values(parameter) ? parameter.real_part(parameter.value())
+                                                        : state.of(parameter).value;
+    if (!check.is_finite(values)) return parameter.name;
   }
   return std::nullopt;
 }
@@ -167,7 +170,7 @@ StepDiagnosis diagnose(const StepParts& parts, int64_t step, int64_t first_place
   WatchedMicroSteps runner(parts, watch);
   LoadedStep loaded(parts, first_place);
   Json own = Json::object();
-  if (const auto weight = not_finite_weight(parts.state.store())) own["weight"] = *weight;
+  if (const auto weight = not_finite_weight(parts.state)) own["weight"] = *weight;
   parts.step.compute_gradients(step, loaded, runner);
   if (const auto gradient = not_finite_gradient(parts.state)) own["gradient"] = *gradient;
   if (const auto& found = runner.found()) {

@@ -95,6 +95,8 @@ std::vector<MemoryPlan::Line> memory_lines(const OptimizerState& state,
       {"master weights", state.master_bytes()},
       {"moments", state.moment_bytes()},
       {"gradient copies", working.gradient_copies},
+      {"gathered weights", working.gathered_weights},
+      {"staged gradients", working.staged_gradients},
       {"activations", working.activations},
       {"workspace", working.workspace},
       {"micro-batch", working.device_batch},
@@ -118,9 +120,6 @@ std::vector<MemoryPlan::Line> memory_lines(const OptimizerState& state,
 
 MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, Device device,
                        bool has_gpu) {
-  ParameterStore store;
-  Model model(config.model, store, *groups.tp);
-  const OptimizerState state = allocate_for_training(config, groups, kMeta, store);
   const int64_t local_batch = batch_share(config.batch, groups.dp->size()).local_batch;
 
   // The first tensor rank has the most rows of activations.
@@ -132,6 +131,8 @@ MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, De
     dry_run.evaluate(batch);
   }
 
+  const OptimizerState& state = dry_run.state();
+  const ParameterStore& store = state.store();
   MemoryPlan plan;
   plan.device = device;
   if (!config.eval.prompts.empty()) plan.sample_bytes = dry_run.write_sample();
@@ -144,6 +145,8 @@ MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, De
   if (groups.replicas->size() > 1) {
     working.gradient_copies = GradientReducer::copy_bytes(store, config.parallel.grad_reduce_dtype);
   }
+  working.gathered_weights = dry_run.units().value_bytes();
+  working.staged_gradients = dry_run.units().gradient_bytes();
   if (device.is_cuda()) plan.workspace_bytes = plan_workspace(config, dry_run, has_gpu);
   working.workspace = plan.workspace_bytes;
   working.device_batch = device.is_cuda() ? batch_bytes(config.batch.micro, config) : 0;

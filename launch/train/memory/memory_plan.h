@@ -43,13 +43,15 @@ struct MemoryPlan {
 
 /// A rank's memory besides its parameters, in bytes.
 struct WorkingMemory {
-  size_t activations = 0;      ///< capacity of the arena
-  size_t gradient_copies = 0;  ///< in bf16, to be reduced over data ranks
-  size_t workspace = 0;        ///< scratch memory of ops and libraries on the GPU
-  size_t device_batch = 0;     ///< the current micro-batch on the GPU
-  size_t checkpoint_copy = 0;  ///< in host memory, for a background save
-  size_t host_batches = 0;     ///< in host memory: loaded micro-batches
-  size_t samples = 0;          ///< keys and values of a text of eval.prompts
+  size_t activations = 0;       ///< capacity of the arena
+  size_t gradient_copies = 0;   ///< in bf16, to be reduced over data ranks
+  size_t gathered_weights = 0;  ///< of blocks whose values are sharded
+  size_t staged_gradients = 0;  ///< of blocks whose gradients are sharded
+  size_t workspace = 0;         ///< scratch memory of ops and libraries on the GPU
+  size_t device_batch = 0;      ///< the current micro-batch on the GPU
+  size_t checkpoint_copy = 0;   ///< in host memory, for a background save
+  size_t host_batches = 0;      ///< in host memory: loaded micro-batches
+  size_t samples = 0;           ///< keys and values of a text of eval.prompts
 };
 
 /// The lines of a plan; also used for the memory actually in use.

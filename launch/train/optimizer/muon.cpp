@@ -39,7 +39,7 @@ Muon::Muon(const OptimizerSection& settings, const OptimizerGroups& groups,
       precision_(state.store().precision()),
       largest_moment_part_(largest_moment_part(state.store())),
       tp_(*ranks.tp),
-      replicas_(*ranks.replicas) {
+      replicas_(ranks.shards->size() > 1 ? *ranks.shards : *ranks.replicas) {
   for (const Parameter& p : state.store().parameters()) {
     const OptimizerGroup& group = groups.groups[static_cast<size_t>(groups.group_of[p.index])];
     if (p.frozen || !group.whole_matrices) continue;

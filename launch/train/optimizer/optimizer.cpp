@@ -125,16 +125,16 @@ void Optimizer::for_each_update(const Work& work) const {
       work(*update);
       for (const auto& pending : gathers) pending->progress();
     }
-    gathers.push_back(gather(buckets[bucket]));
+    if (!buckets[bucket].shards_values()) gathers.push_back(gather(buckets[bucket]));
   }
   for (const auto& pending : gathers) pending->wait();
 }
 
 std::unique_ptr<PendingCollective> Optimizer::gather(const FlatBucket& bucket) const {
-  const Tensor flat = state_.store().flat_values();
+  const ParameterStore& store = state_.store();
   const TrafficScope traffic(Traffic::weights);
-  return shards_.all_gather_async(flat.slice(bucket.shard.begin, bucket.shard.end),
-                                  flat.slice(bucket.elements.begin, bucket.elements.end));
+  return shards_.all_gather_async(store.values_in(bucket, bucket.shard),
+                                  store.values_in(bucket, bucket.elements));
 }
 
 }  // namespace tessera

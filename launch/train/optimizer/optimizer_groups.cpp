@@ -186,11 +186,11 @@ OptimizerState allocate_for_training(const RunConfig& config, const ParallelGrou
           "optimizer.name is muon, but optimizer.frozen has all weights of the blocks, which are "
           "what it updates: leave some to train, or choose adamw");
   if (sequence_shard(config, groups).split()) store.shard_rows();
-  require(groups.grid.shape().shards == (config.parallel.zero > 0),
+  require(groups.grid.shape().shards == config.grid_shape().shards,
           "parallel.zero is {}, but the groups of this run were made for another stage",
           config.parallel.zero);
-  store.allocate(device, config.run.precision, StoreFor::training, sharding_over(*groups.shards),
-                 sharding_over(*groups.replicas));
+  store.allocate(device, config.run.precision, StoreFor::training,
+                 sharding_of_trained(config, groups), sharding_of_frozen(config, groups));
   return OptimizerState(store, state_spec(optimizer));
 }
 

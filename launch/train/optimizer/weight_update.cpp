@@ -4,9 +4,10 @@
 
 namespace tessera {
 
-WeightUpdate::WeightUpdate(const RunConfig& config, OptimizerState& state,
+WeightUpdate::WeightUpdate(const RunConfig& config, OptimizerState& state, ShardedUnits& units,
                            const ParallelGroups& groups)
     : groups_(groups),
+      units_(units),
       clip_(state.store(), groups,
             {.max_norm = config.optimizer.grad_clip,
              .max_skipped_steps = config.train.max_skipped_steps,
@@ -14,8 +15,8 @@ WeightUpdate::WeightUpdate(const RunConfig& config, OptimizerState& state,
             config.train.spike_window),
       optimizer_(config.optimizer, state, groups, static_cast<uint64_t>(config.run.seed)) {
   if (groups.replicas->size() > 1) {
-    reducer_ = std::make_unique<GradientReducer>(state.store(), *groups.replicas,
-                                                 config.parallel.grad_reduce_dtype);
+    reducer_ =
+        std::make_unique<GradientReducer>(state.store(), groups, config.parallel.grad_reduce_dtype);
   }
   if (groups.tp->size() > 1) {
     partial_gradients_ = std::make_unique<PartialGradients>(state.store(), *groups.tp);
@@ -28,6 +29,7 @@ WeightUpdate::WeightUpdate(const RunConfig& config, OptimizerState& state,
 void WeightUpdate::reduce(const LossSums& sums, Arena& arena) {
   const TraceRange range("gradient reduction");
   if (reducer_) reducer_->finalize();
+  units_.finish_step();
   if (partial_gradients_) partial_gradients_->sum(arena);
   groups_.replicas->all_reduce(sums.values);
 }
@@ -35,6 +37,7 @@ void WeightUpdate::reduce(const LossSums& sums, Arena& arena) {
 void WeightUpdate::apply(int64_t step, double lr, const LossSums& sums, Arena& arena) {
   const TraceRange range(kOptimizerRange);
   optimizer_.step(step, lr, clip_.scale(step + 1, sums), &arena);
+  units_.forget_values();
 }
 
 }  // namespace tessera

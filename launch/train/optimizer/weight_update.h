@@ -12,6 +12,7 @@
 #include "parallel/gradient_reducer.h"
 #include "parallel/partial_gradients.h"
 #include "parallel/process_grid.h"
+#include "parallel/sharded_units.h"
 
 namespace tessera {
 
@@ -22,8 +23,9 @@ inline constexpr const char* kOptimizerRange = "optimizer";
 /// Collective except for the getters. Nothing waits for a device.
 class WeightUpdate {
  public:
-  /// `state` and `groups` must outlive this.
-  WeightUpdate(const RunConfig& config, OptimizerState& state, const ParallelGroups& groups);
+  /// `state`, `units` and `groups` must outlive this.
+  WeightUpdate(const RunConfig& config, OptimizerState& state, ShardedUnits& units,
+               const ParallelGroups& groups);
 
   /// Receives final gradients from the step's last backward pass; null with a single replica.
   GradientReducer* reducer() const { return reducer_.get(); }
@@ -36,7 +38,10 @@ class WeightUpdate {
   void reduce(const LossSums& sums, Arena& arena);
 
   /// See Optimizer::round_values().
-  void round_values(int64_t steps_done) { optimizer_.round_values(steps_done); }
+  void round_values(int64_t steps_done) {
+    optimizer_.round_values(steps_done);
+    units_.forget_values();
+  }
 
   /// See Optimizer::swap_average().
   void swap_average() { optimizer_.swap_average(); }
@@ -47,6 +52,7 @@ class WeightUpdate {
 
  private:
   const ParallelGroups& groups_;
+  ShardedUnits& units_;
   std::unique_ptr<GradientReducer> reducer_;
   std::unique_ptr<PartialGradients> partial_gradients_;  // null if there are none
   GradientClip clip_;

@@ -29,9 +29,12 @@ std::string memory_lines(const MemoryPlan& memory) {
 }
 
 std::string zero_text(const RunConfig& config, const ProcessGrid& grid) {
-  const int owners = grid.data();
-  if (config.parallel.zero == 0 || owners == 1) return "";
-  return fmt::format("; a data rank updates 1/{} of them", owners);
+  const int owners = grid.shards();
+  if (owners == 1) return "";
+  const char* kept = config.parallel.zero == 3   ? " and keeps as much of the blocks"
+                     : config.parallel.zero == 2 ? " and keeps as much of the blocks' gradients"
+                                                 : "";
+  return fmt::format("; a data rank updates 1/{} of them{}", owners, kept);
 }
 
 /// A line if tensor ranks have different numbers of heads.

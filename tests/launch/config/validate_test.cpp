@@ -170,8 +170,29 @@ TEST(ConfigValidate, RejectsUnknownZeroStage) {
     EXPECT_NO_THROW(validate(config_with({"parallel.zero=1"}), world_size));
   }
   RunConfig config = config_with({});
-  config.parallel.zero = 2;
-  EXPECT_THAT(error_of([&] { validate(config, 4); }), HasSubstr("parallel.zero is 2, but must be"));
+  config.parallel.zero = 4;
+  EXPECT_THAT(error_of([&] { validate(config, 4); }), HasSubstr("parallel.zero is 4, but must be"));
+}
+
+TEST(ConfigValidate, ShardsNeedReplicasThatShareThem) {
+  for (const char* shard : {"0", "1", "2", "4"}) {
+    const std::string key = std::string("parallel.shard=") + shard;
+    const bool shares = std::string_view(shard) != "1";
+    for (const char* zero : {"parallel.zero=1", "parallel.zero=2", "parallel.zero=3"}) {
+      SCOPED_TRACE(key + " " + zero);
+      if (shares || std::string_view(zero).ends_with("1")) {
+        EXPECT_NO_THROW(validate(config_with({key, zero}), 4));
+      } else {
+        EXPECT_THAT(validate_error({key, zero}, 4), HasSubstr("leave no ranks that share"));
+      }
+    }
+  }
+  EXPECT_THAT(validate_error({"parallel.zero=3"}, 1),
+              HasSubstr("parallel.zero is 3, but 1 rank / parallel.tensor 1"));
+  EXPECT_THAT(validate_error({"parallel.zero=3", "parallel.tensor=2", "parallel.shard=3"}, 4),
+              HasSubstr("parallel.shard is 3, but 4 ranks are 2 replicas of the model: choose a "
+                        "divisor of 2 (1, 2)"));
+  EXPECT_THAT(validate_error({"parallel.shard=2"}, 4), HasSubstr("parallel.zero is 0"));
 }
 
 TEST(ConfigValidate, GradReduceDtypeNeedsDataRanks) {

@@ -1,3 +1,4 @@
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -157,15 +158,69 @@ TEST_F(PlanRun, ExchangesMatchStep) {
 
 TEST_F(PlanRun, ExchangesMatchStepWithZero) {
   for (const Grid grid : {Grid{1, 2}, Grid{2, 2}, Grid{1, 4}}) {
-    RunConfig run = config(grid);
-    run.parallel.zero = 1;
-    expect_traffic(run, grid);
-    run.run.precision = DType::bf16;
-    expect_traffic(run, grid);
-    const GroupTraffic traffic = plan_run(run, grid.ranks()).traffic;
-    EXPECT_TRUE(
-        traffic.of("data").sums().contains({Traffic::gradients, Collective::reduce_scatter}));
-    EXPECT_TRUE(traffic.of("data").sums().contains({Traffic::weights, Collective::all_gather}));
+    for (const int64_t zero : {1, 2, 3}) {
+      SCOPED_TRACE(fmt::format("zero {}", zero));
+      RunConfig run = config(grid);
+      run.parallel.zero = zero;
+      expect_traffic(run, grid);
+      run.run.precision = DType::bf16;
+      expect_traffic(run, grid);
+      const GroupTraffic traffic = plan_run(run, grid.ranks()).traffic;
+      EXPECT_TRUE(
+          traffic.of("data").sums().contains({Traffic::gradients, Collective::reduce_scatter}));
+      EXPECT_TRUE(traffic.of("data").sums().contains({Traffic::weights, Collective::all_gather}));
+    }
+  }
+  RunConfig hybrid = config({1, 4});
+  hybrid.parallel.zero = 3;
+  hybrid.parallel.shard = 2;
+  expect_traffic(hybrid, {1, 4});
+}
+
+/// The blocks with ops between start and wait of each transfer for `purpose`, in the order of the
+/// starts: "blocks.3", with all others joined to it if there are several.
+std::vector<std::string> blocks_behind(const WorkLog& work, std::string_view purpose) {
+  std::map<size_t, std::set<std::string>> open;
+  std::map<size_t, std::string> found;
+  for (const WorkLog::Event& event : work.events()) {
+    if (event.kind == WorkLog::Event::Kind::op) {
+      const size_t begin = event.range.find("blocks.");
+      if (begin == std::string::npos) continue;
+      const std::string block =
+          event.range.substr(begin, event.range.find_first_of("/ ", begin) - begin);
+      for (auto& [transfer, blocks] : open) blocks.insert(block);
+    } else if (work.transfers()[event.transfer].purpose != purpose) {
+      continue;
+    } else if (event.kind == WorkLog::Event::Kind::start) {
+      open[event.transfer] = {};
+    } else {
+      found[event.transfer] = fmt::format("{}", fmt::join(open[event.transfer], "+"));
+      open.erase(event.transfer);
+    }
+  }
+  std::vector<std::string> in_order;
+  for (const auto& [transfer, blocks] : found) in_order.push_back(blocks);
+  return in_order;
+}
+
+// Without a clock: which block computes while the weights of the next one are gathered and the
+// gradients of the one before are summed.
+TEST_F(PlanRun, BlocksComputeWhileOthersAreGatheredAndReduced) {
+  RunConfig run = config({1, 2});
+  run.model.num_layers = 5;
+  run.batch.micro = run.batch.global / 2;
+  run.parallel.zero = 3;
+  const RunPlan plan = plan_run(run, 2);
+  // Five in the forward pass; the backward pass finds the last two. The rest is the step's end:
+  // embeddings and head.
+  std::vector<std::string> gathers = blocks_behind(*plan.work, to_string(Traffic::weights));
+  ASSERT_GE(gathers.size(), 8U);
+  gathers.resize(8);
+  EXPECT_THAT(gathers, testing::ElementsAre("", "blocks.0", "blocks.1", "blocks.2", "blocks.3",
+                                            "blocks.3", "blocks.2", "blocks.1"));
+  const std::vector<std::string> sums = blocks_behind(*plan.work, to_string(Traffic::gradients));
+  for (const char* block : {"blocks.0", "blocks.1", "blocks.2", "blocks.3"}) {
+    EXPECT_THAT(sums, testing::Contains(block));
   }
 }
 

@@ -52,10 +52,10 @@ TEST(LayoutSweep, ListsFittingLayoutsFastestFirst) {
               roofline(plan, RooflineGpu::measured("H100", plan.config, 8)).parts().total());
   }
   // Of 24 sequences, 8, 4, 2 and 1 data ranks have 3, 6, 12 and 24 each, which have 2, 4, 6 and 8
-  // divisors. Each micro-batch size comes with three ways to recompute, with and without ZeRO on
-  // several data ranks and, on several tensor ranks, with and without sequence parallelism.
+  // divisors. Each micro-batch size comes with three ways to recompute, with each stage of ZeRO
+  // on several data ranks and, on several tensor ranks, with and without sequence parallelism.
   EXPECT_EQ(sweep.broken, 0);
-  EXPECT_EQ(std::ssize(sweep.fitting) + sweep.too_large, 2 * 3 * (2 + 2 * 4 + 2 * 6) + 3 * 2 * 8);
+  EXPECT_EQ(std::ssize(sweep.fitting) + sweep.too_large, 4 * 3 * (2 + 2 * 4 + 2 * 6) + 3 * 2 * 8);
   ASSERT_GT(sweep.too_large, 0);
   EXPECT_GT(sweep.smallest_memory + kUnplannedOfEmptyGpu, 4 * kGiB);
   EXPECT_EQ(plan_run(sweep.smallest->of(on_gpus), 8).memory.total(), sweep.smallest_memory);
@@ -84,7 +84,7 @@ TEST(LayoutSweep, FiltersByTensorRanks) {
   SweepOptions two = options(8, 80 * kGiB);
   two.tensor = 2;
   const LayoutSweep sweep = sweep_layouts(gpt2(), two);
-  EXPECT_EQ(sweep.fitting.size(), 2U * 2U * 3U * 4U);
+  EXPECT_EQ(sweep.fitting.size(), 4U * 2U * 3U * 4U);
   for (const SweptLayout& swept : sweep.fitting) EXPECT_EQ(swept.layout.tensor, 2);
   two.tensor = 3;
   const LayoutSweep none = sweep_layouts(gpt2(), two);
@@ -106,7 +106,7 @@ TEST(LayoutSweep, ReportsSmallestLayoutIfNoneFits) {
   EXPECT_TRUE(json["layouts"].empty());
   EXPECT_EQ(json["smallest_too_large"]["tensor"], 4);
   EXPECT_EQ(json["too_large"],
-            3 * (2 * 4 + 4 * 6 + 2 * 8));  // divisors of 6, 12 and 24; the last has one data rank
+            3 * (4 * 4 + 8 * 6 + 2 * 8));  // divisors of 6, 12 and 24; the last has one data rank
 }
 
 TEST(LayoutSweep, ReportsAssumptions) {
@@ -114,10 +114,10 @@ TEST(LayoutSweep, ReportsAssumptions) {
   const std::string text = to_string(sweep, 5);
   for (const char* fact : {"564 TFLOP/s of matrix products in bf16", "2.68 TB/s of memory",
                            "300 GB/s sent to tensor ranks", "20 us per exchange", "predicted s",
-                           "whole run", "2.0 GiB must stay free", "  and 175 more"}) {
+                           "whole run", "2.0 GiB must stay free", "  and 307 more"}) {
     EXPECT_THAT(text, HasSubstr(fact));
   }
-  EXPECT_EQ(to_json(sweep)["layouts"].size(), 180U);
+  EXPECT_EQ(to_json(sweep)["layouts"].size(), 312U);
 }
 
 TEST(LayoutSweep, ThrowsErrorsThatNoLayoutFixes) {

@@ -51,7 +51,8 @@ class TrainingState {
   template <typename Visit>
   static void for_each(const OptimizerState& state, const Visit& visit) {
     for (const Parameter& parameter : state.store().parameters()) {
-      visit(parameter.name, parameter.value());
+      const bool whole = state.store().keeps_values(parameter);
+      visit(parameter.name, whole ? parameter.value() : state.of(parameter).value);
       const OptimizerShard& own = state.of(parameter);
       if (parameter.frozen || own.elements.empty()) continue;
       visit(parameter.name + "/master", own.master);
@@ -173,7 +174,8 @@ TEST_P(EmaOfOptimizer, IsExchangedAndShardedBitForBit) {
       before.expect_same(*whole.state);
 
       run_thread_ranks(3, [&](Communicator& world) {
-        const ParallelGroups groups = make_parallel_groups(world, {.shards = true});
+        const ParallelGroups groups =
+            make_parallel_groups(world, {.shards = GridShape::kAllReplicas});
         AveragedStore run(how, precision, groups);
         for (int step = 0; step < 3; ++step) run.step();
         const TrainingState own(*run.state);
@@ -213,7 +215,7 @@ class EmaOfRun : public testing::Test {
     RunConfig run = test::small_run(folder_, fmt::format("run{}", to_string(precision)));
     run.run.precision = precision;
     run.optimizer.ema_decay = decay;
-    run.parallel.zero = 1;
+    run.parallel.zero = 3;
     return run;
   }
 

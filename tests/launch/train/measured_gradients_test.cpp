@@ -75,7 +75,7 @@ TEST_P(MeasuredGradients, HaveTheNoiseScaleOfTheirNormsOnEveryLayout) {
     measured.batch.micro = each.micro;
     measured.parallel.tensor = each.layout.tensor;
     measured.parallel.sequence = each.layout.tensor > 1;
-    measured.parallel.zero = each.layout.data > 1 ? 1 : 0;
+    measured.parallel.zero = each.layout.data > 1 ? 3 : 0;
     RunConfig plain = measured;
     measured.log.noise_scale_interval = 2;
     run_thread_ranks(each.layout.ranks(), [&](Communicator& world) {
@@ -116,7 +116,7 @@ TEST_P(MeasuredGradients, HaveHistogramsOfEachElementOnEveryLayout) {
     RunConfig run = run_;
     run.parallel.tensor = layout.tensor;
     run.parallel.sequence = layout.tensor > 1;
-    run.parallel.zero = layout.data > 1 ? 1 : 0;
+    run.parallel.zero = layout.data > 1 ? 3 : 0;
     run.optimizer.lr = run.optimizer.min_lr = 0.0;
     run_thread_ranks(layout.ranks(), [&](Communicator& world) {
       const ParallelGroups groups = make_parallel_groups(world, run.grid_shape());

@@ -102,7 +102,8 @@ TEST_P(MuonOnLayouts, MatchesOneRankBitForBit) {
     ParameterStore whole;
     const OptimizerState of_whole = train(whole, test::one_rank(), precision, settings);
     run_thread_ranks(tensor * data, [&](Communicator& world) {
-      const ParallelGroups groups = make_parallel_groups(world, {.tensor = tensor, .shards = zero});
+      const ParallelGroups groups =
+          make_parallel_groups(world, {.tensor = tensor, .shards = zero ? 0 : 1});
       ParameterStore store;
       const OptimizerState state = train(store, groups, precision, settings);
       for (size_t i = 0; i < store.parameters().size(); ++i) {

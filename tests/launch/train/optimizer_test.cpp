@@ -257,7 +257,7 @@ TEST_P(ShardedOptimizer, MatchesUnshardedBitForBit) {
     alone.step(step, 0.1, one().tensor);
   }
   run_thread_ranks(owners, [&](Communicator& world) {
-    const ParallelGroups groups = make_parallel_groups(world, {.shards = true});
+    const ParallelGroups groups = make_parallel_groups(world, {.shards = GridShape::kAllReplicas});
     ParameterStore store;
     declare_four(store);
     store.allocate(kCpu, precision, StoreFor::training, {world.size(), world.rank(), bucket});
@@ -299,7 +299,7 @@ TEST(OptimizerTest, OwnersRoundToSameBits) {
   fill_gradients(whole, 0);
   alone.step(0, 0.1, one().tensor);
   run_thread_ranks(3, [&](Communicator& world) {
-    const ParallelGroups groups = make_parallel_groups(world, {.shards = true});
+    const ParallelGroups groups = make_parallel_groups(world, {.shards = GridShape::kAllReplicas});
     ParameterStore store;
     declare_four(store);
     store.allocate(kCpu, DType::bf16, StoreFor::training, {world.size(), world.rank(), 300});

@@ -174,6 +174,16 @@ TEST_F(ReplicaChecks, StateOfOneOwnerHasNoCopies) {
                      {"the values", "differ on rank 1 (host"});
 }
 
+TEST_F(ReplicaChecks, FindABitInACopyOfAShard) {
+  RunConfig run = test::small_run(folder_, "run");
+  run.parallel.zero = 3;
+  run.parallel.shard = 2;
+  const auto own_value = [](const Parameter&, const OptimizerShard& own) { return own.value; };
+  test::expect_error([&] { save(run, 4, 3, kShardedName, own_value); },
+                     {"the values", kShardedName, "differ between ranks 1 (host", ", 3 (host"});
+  expect_nothing_saved();
+}
+
 // After a check of the step, but before the tensors are read.
 TEST_F(ReplicaChecks, FindWhatChangesWhenASaveBegins) {
   for (const bool in_background : {false, true}) {

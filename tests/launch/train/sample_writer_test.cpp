@@ -39,7 +39,7 @@ class Samples : public testing::Test {
   std::vector<std::string> texts(RunConfig run, Layout layout) const {
     run.parallel.tensor = layout.tensor;
     run.parallel.sequence = layout.tensor > 1;
-    run.parallel.zero = layout.data > 1 ? 1 : 0;
+    run.parallel.zero = layout.data > 1 ? 3 : 0;
     RunConfig plain = run;
     plain.eval = {};
     std::vector<std::vector<std::string>> of_ranks(static_cast<size_t>(layout.ranks()));

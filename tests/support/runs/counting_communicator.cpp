@@ -47,8 +47,8 @@ CountingGroups::CountingGroups(Communicator& all, const GridShape& shape)
     : world_(all), groups(make_counting(ProcessGrid(all.size(), shape), all)) {}
 
 ParallelGroups CountingGroups::make_counting(const ProcessGrid& grid, Communicator& all) {
-  return make_groups(grid, world_, [&](AxisSet axes, std::string_view /*name*/) {
-    inner_.push_back(all.split(grid.group_of(all.rank(), axes).front(), all.rank()));
+  return make_groups(grid, world_, [&](const std::vector<int>& ranks, std::string_view /*name*/) {
+    inner_.push_back(all.split(ranks.front(), all.rank()));
     return std::make_shared<CountingCommunicator>(*inner_.back());
   });
 }
