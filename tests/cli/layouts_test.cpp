@@ -69,12 +69,14 @@ TEST_F(CliLayouts, ResumesOnAnyLayout) {
   expect_near(losses("run"), losses("whole"));
 }
 
-TEST_F(CliLayouts, ShardsOptimizerStateOverDataRanks) {
+TEST_F(CliLayouts, ShardsOverDataRanks) {
   expect_success(run_train(kAlone, "whole"));
-  const Outcome first = run_train_on({4, 2}, "run", {"parallel.zero=1", "--stop-at=7"});
+  const Outcome first = run_train_on({4, 2}, "run", {"parallel.zero=3", "--stop-at=7"});
   expect_success(first);
-  EXPECT_EQ(first.count("; a data rank updates 1/2 of them)"), 1u) << first.output;
-  expect_success(run_train_on({4, 1}, "run", {"parallel.zero=1", "--stop-at=11"}));
+  EXPECT_EQ(first.count("; a data rank updates 1/2 of them and keeps as much of the blocks)"), 1u)
+      << first.output;
+  const Arguments hybrid = {"parallel.zero=3", "parallel.shard=2", "--stop-at=11"};
+  expect_success(run_train_on({4, 1}, "run", hybrid));
   expect_success(run(tessera(kAlone, {"verify", path("run").string()})));
   expect_success(run_train_on({2, 1}, "run"));
   expect_near(losses("run"), losses("whole"));

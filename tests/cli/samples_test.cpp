@@ -62,7 +62,7 @@ TEST_F(CliSamples, AreTheSameOnAnyLayoutAndChangeNothing) {
   EXPECT_EQ(whole.count("step 16  prompt \"10 times \"\n    "), 1u) << whole.output;
   EXPECT_EQ(whole.count("step 16  prompt \"a\\x0a\"\n    "), 1u) << whole.output;
 
-  const Arguments sharded = {"parallel.tensor=2", "parallel.zero=1", "parallel.sequence=true"};
+  const Arguments sharded = {"parallel.tensor=2", "parallel.zero=3", "parallel.sequence=true"};
   expect_success(run_train(4, "sharded", keys(sharded)));
   EXPECT_EQ(lines("sharded"), lines("whole"));
 }

@@ -47,7 +47,7 @@ log: {{interval: 1}}
 
 # Groups that are within hosts, have one rank on each, or several on each.
 LAYOUTS = [{"parallel.tensor": 2}, {"parallel.tensor": 2, "parallel.zero": 1, "parallel.sequence": "true"},
-           {"parallel.tensor": 4}, {}, {"parallel.zero": 1, "parallel.grad_reduce_dtype": "bf16"}]
+           {"parallel.tensor": 4}, {}, {"parallel.zero": 3, "parallel.grad_reduce_dtype": "bf16"}, {"parallel.zero": 3, "parallel.shard": 2}]
 DATA_RANKS = {"parallel.zero": 1}  # a group with several ranks on each host
 
 

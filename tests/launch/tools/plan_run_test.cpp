@@ -294,7 +294,7 @@ std::vector<RunConfig> memory_configs(const std::function<RunConfig(Grid, SmallK
           RunConfig run = config(grid, kind);
           run.run.precision = precision;
           run.train.recompute = recompute;
-          run.parallel.zero = count % 2;
+          run.parallel.zero = (count + count / 4) % 4;
           run.parallel.sequence = grid.tensor > 1 && count / 2 % 2 == 1;
           const bool rounds = grid.data > 1 && count / 4 % 2 == 1;
           run.parallel.grad_reduce_dtype = rounds ? DType::bf16 : DType::f32;
@@ -379,7 +379,7 @@ TEST_F(PlanRun, MemoryMatchesRunOfEachOptimizer) {
   for (const OptimizerName name :
        {OptimizerName::adamw, OptimizerName::lion, OptimizerName::muon}) {
     for (const Grid grid : {Grid{1, 1}, Grid{1, 4}, Grid{2, 2}, Grid{4, 1}}) {
-      for (const int64_t zero : {0, 1}) {
+      for (const int64_t zero : {0, 1, 3}) {
         RunConfig run = config(grid, SmallKind::gpt);
         run.optimizer.name = name;
         run.optimizer.eps = OptimizerSection().eps;
@@ -583,7 +583,7 @@ TEST_F(PlanRun, MemoryOfEveryModelMatchesRun) {
         planned.change(run.model);
         if (run.model.has_images()) run.data.tokenizer = "none";
         run.run.precision = precision;
-        run.parallel.zero = grid.data > 1;
+        run.parallel.zero = grid.data > 1 ? 3 : 0;
         run.parallel.sequence = grid.tensor > 1 && precision == DType::f32;
         ASSERT_EQ(run.model.hidden_size, sizes.hidden_size);
         expect_plan_matches_run(run, grid);
