@@ -86,9 +86,12 @@ TEST_P(ZeroOnLayouts, MatchesReplicatedOptimizer) {
   const auto& [kind, layout] = GetParam();
   for (const DType precision : {DType::f32, DType::bf16}) {
     SCOPED_TRACE(to_string(precision));
-    const RunConfig run = config(kind, precision);
+    RunConfig run = config(kind, precision);
     const WholeRun whole = test::train_whole(with_zero(run, 0), {layout, kSteps});
     expect_same_run(test::train_whole(with_zero(run, 1), {layout, kSteps}), whole);
+    run.batch.micro = run.batch.global / layout.data;
+    const WholeRun at_once = test::train_whole(with_zero(run, 0), {layout, kSteps});
+    expect_same_run(test::train_whole(with_zero(run, 3), {layout, kSteps}), at_once);
   }
 }
 
