@@ -294,7 +294,7 @@ std::vector<RunConfig> memory_configs(const std::function<RunConfig(Grid, SmallK
           RunConfig run = config(grid, kind);
           run.run.precision = precision;
           run.train.recompute = recompute;
-          run.parallel.zero = (count + count / 4) % 4;
+          run.parallel.zero = (count + count / 4) % (grid.data > 1 ? 4 : 2);
           run.parallel.sequence = grid.tensor > 1 && count / 2 % 2 == 1;
           const bool rounds = grid.data > 1 && count / 4 % 2 == 1;
           run.parallel.grad_reduce_dtype = rounds ? DType::bf16 : DType::f32;
@@ -383,7 +383,7 @@ TEST_F(PlanRun, MemoryMatchesRunOfEachOptimizer) {
         RunConfig run = config(grid, SmallKind::gpt);
         run.optimizer.name = name;
         run.optimizer.eps = OptimizerSection().eps;
-        run.parallel.zero = zero;
+        run.parallel.zero = grid.data > 1 ? zero : std::min<int64_t>(zero, 1);
         run.run.precision = zero == 0 ? DType::f32 : DType::bf16;
         run.optimizer.ema_decay = name == OptimizerName::muon || zero == 0 ? 0.9 : 0.0;
         run.checkpoint.interval = 5;
