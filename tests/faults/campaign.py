@@ -32,20 +32,22 @@ CONFIG = """
 run: {{dir: {run}, hang_timeout: {timeout}, device: {device}}}
 model: {{num_layers: 2, hidden_size: 32, num_heads: 4, seq_length: 16, vocab_size: 257, tie_embeddings: false}}
 data: {{train: {folder}/data}}
-parallel: {{tensor: {tensor}, zero: {zero}, sequence: {sequence}}}
+parallel: {{tensor: {tensor}, zero: {zero}, shard: {shard}, sequence: {sequence}}}
 batch: {{global: 8, micro: 2}}
 train: {{steps: 100000000, check_replicas_interval: {replicas}, recompute: {recompute}}}
 optimizer: {{weight_decay: 0.0}}  # so that the embedding of a token that is nowhere in the text never changes
 checkpoint: {{interval: {save}, keep: 3}}
 log: {{interval: {log}}}
 """
-DEFAULTS = {"tensor": 1, "zero": 0, "sequence": "false", "recompute": "none", "save": 20, "device": "cpu", "replicas": 10}
+DEFAULTS = {"tensor": 1, "zero": 0, "shard": 0, "sequence": "false", "recompute": "none", "save": 20, "device": "cpu", "replicas": 10}
 
 # ranks, and what differs from the defaults
 LAYOUTS = {
     "2 data": (2, {}),
     "4 data": (4, {}),
     "4 data, ZeRO-1": (4, {"zero": 1}),
+    "4 data, ZeRO-3": (4, {"zero": 3}),
+    "4 data, ZeRO-3 in groups of 2": (4, {"zero": 3, "shard": 2}),
     "2 tensor": (2, {"tensor": 2}),
     "2 data × 2 tensor": (4, {"tensor": 2}),
     "2 data × 2 tensor, ZeRO-1, sequence, recomputation":
