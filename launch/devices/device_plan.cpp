@@ -107,7 +107,7 @@ std::optional<std::string> who_shares(std::span<const RankGpus> ranks, const Use
 void choose_backend(DevicePlan& plan, Backend backend, GpuBuild build,
                     std::span<const RankGpus> ranks, const Users& users) {
   const std::optional<std::string> sharing = who_shares(ranks, users);
-  if (backend == Backend::nccl && sharing) {
+  if (backend == Backend::nccl && sharing && !build.nccl_may_share) {
     fail(
         "parallel.backend is nccl, but {}, and NCCL needs a GPU for each rank: start no more ranks "
         "than there are GPUs, or set parallel.backend to mpi, which lets ranks share GPUs",
@@ -115,6 +115,9 @@ void choose_backend(DevicePlan& plan, Backend backend, GpuBuild build,
   }
   plan.nccl = backend == Backend::nccl ||
               (backend == Backend::automatic && build.nccl && !sharing && ranks.size() > 1);
+  if (plan.nccl && sharing) {
+    plan.note = fmt::format("a test: {} over NCCL, which is slow", *sharing);
+  }
   if (backend != Backend::automatic || plan.nccl || ranks.size() == 1) return;
   plan.note = sharing ? fmt::format(
                             "{}, so they exchange tensors through the host's memory; NCCL needs a "

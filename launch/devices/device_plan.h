@@ -20,6 +20,7 @@ struct RankGpus {
 struct GpuBuild {
   bool cuda = false;
   bool nccl = false;
+  bool nccl_may_share = false;  ///< ranks may share GPUs over NCCL, as only tests do
 };
 
 /// The device each rank computes on, and how GPU tensors travel.
@@ -38,7 +39,8 @@ struct DevicePlan {
 /// Chooses the devices of all ranks; every rank computes the same plan. The ranks of a host pick
 /// GPUs in turn, each the GPU with the fewest ranks so far. Ranks that see the same GPUs therefore
 /// share them evenly, and ranks bound to different GPUs by a launcher use their own. NCCL supports
-/// one rank per GPU. A single rank uses NCCL only on request.
+/// one rank per GPU; with `build.nccl_may_share`, ranks use it on request also if they share GPUs.
+/// A single rank uses NCCL only on request.
 ///
 /// Throws if a requested device or backend is not available, or if only some ranks have a GPU. The
 /// message names the hosts and the alternatives.

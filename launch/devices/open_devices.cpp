@@ -17,7 +17,11 @@
 namespace tessera {
 namespace {
 
-constexpr GpuBuild kBuild{kHasCuda, kHasNccl};
+GpuBuild this_build() {
+  GpuBuild build{kHasCuda, kHasNccl};
+  if constexpr (kHasNccl) build.nccl_may_share = nccl_may_share_gpus();
+  return build;
+}
 
 /// Queries CUDA only if the choice of device depends on it.
 UsableGpus find_gpus(DeviceChoice device) {
@@ -56,7 +60,7 @@ DevicePlan agree_on_plan(DeviceChoice device, Backend backend, Communicator& wor
     ranks.push_back(parse_rank_gpus(text));
   }
   DevicePlan plan;
-  all_or_none(world, [&] { plan = plan_devices(device, backend, kBuild, ranks); });
+  all_or_none(world, [&] { plan = plan_devices(device, backend, this_build(), ranks); });
   return plan;
 }
 
@@ -95,6 +99,7 @@ std::unique_ptr<Communicator> connect(const DevicePlan& plan, [[maybe_unused]] b
   if constexpr (kHasNccl) {
     if (plan.nccl) {
       set_nccl_environment(deterministic);
+      if (plan.gpus < world.size()) set_nccl_environment_for_shared_gpus(world.rank());
       return make_nccl_communicator(std::move(host));
     }
   }

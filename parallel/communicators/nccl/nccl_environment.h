@@ -20,4 +20,19 @@ void set_nccl_environment(bool deterministic);
 /// NCCL_LAUNCH_ORDER_IMPLICIT=0.
 bool nccl_keeps_launch_order();
 
+/// Whether ranks that share a GPU may use NCCL, as TESSERA_TEST_NCCL_SHARES_GPU=1 says: for tests
+/// of NCCL with more ranks than GPUs.
+bool nccl_may_share_gpus();
+
+/// Lets NCCL connect ranks that share a GPU, each a process: it refuses two of one host, so each
+/// claims to be a host of its own. They then exchange tensors by sockets of the loopback interface.
+/// A GPU without MPS runs the kernels of one process at a time, so a collective takes milliseconds.
+/// To be called like set_nccl_environment.
+///
+/// NCCL_HOSTID                    differs for each rank; a value that the user has set is replaced
+/// NCCL_NET=Socket,
+/// NCCL_SOCKET_IFNAME=lo          unless set: sockets of this host, whatever network it has
+/// NCCL_MAX_CTAS=2                unless set: kernels that wait for each other leave room
+void set_nccl_environment_for_shared_gpus(int rank);
+
 }  // namespace tessera

@@ -1,7 +1,10 @@
 #include "tests/emulator/nccl/clique.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -16,14 +19,27 @@ void nccl_fail(const std::string& what) {
   std::abort();
 }
 
-ncclComm& new_comm(NcclClique& clique, int rank, int device) {
+ncclComm& new_comm(NcclClique& clique, int rank, int device, uint64_t host) {
   // All communicators ever created, so that the use of one that has ended can be reported.
   static auto* all = new std::vector<std::unique_ptr<ncclComm>>;
   ncclComm& comm = *all->emplace_back(new ncclComm);
   comm.clique = &clique;
   comm.rank = rank;
   comm.device = device;
+  comm.host = host;
   return comm;
+}
+
+uint64_t nccl_host() {
+  static pid_t process = 0;  // a fork is another process
+  static uint64_t hash = 0;
+  if (std::exchange(process, ::getpid()) != ::getpid()) {
+    char name[256] = {};
+    ::gethostname(name, sizeof(name) - 1);
+    const char* id = std::getenv("NCCL_HOSTID");
+    hash = std::hash<std::string_view>()(id == nullptr ? name : id);
+  }
+  return hash;
 }
 
 NcclClique::NcclClique(uint64_t number, int size) : number_(number), size_(size) {

@@ -31,6 +31,7 @@ struct ncclComm {
   emulator::NcclClique* clique = nullptr;
   int rank = 0;
   int device = 0;
+  uint64_t host = 0;                           ///< a hash that tells hosts apart
   std::thread::id owner = {};                  ///< the thread that made its last call
   emulator::NcclRemoteRank* remote = nullptr;  ///< the rank of another process that it represents
   State state = State::connecting;
@@ -53,7 +54,11 @@ struct ncclComm {
 namespace emulator {
 
 /// Creates another end of a communicator, which lives as long as the process.
-ncclComm& new_comm(NcclClique& clique, int rank, int device);
+ncclComm& new_comm(NcclClique& clique, int rank, int device, uint64_t host);
+
+/// NCCL's hash of the host: of NCCL_HOSTID, or of the host's name. As in NCCL, the first call in a
+/// process decides.
+uint64_t nccl_host();
 
 /// The ranks of one communicator as seen by one process. Lives as long as the process. All
 /// functions require stream_mutex().

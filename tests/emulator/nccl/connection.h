@@ -16,7 +16,7 @@ namespace emulator {
 /// A message between a rank and the process that created its communicator's id.
 struct NcclMessage {
   enum class Kind : uint8_t {
-    join,     ///< from the rank: communicator `number`, `rank`, `ranks`, `device`
+    join,     ///< from the rank: communicator `number`, `rank`, `ranks`, `device`, `host`
     connect,  ///< it requests connections for `call`
     post,     ///< it has enqueued `call`, as its `number`-th
     data,     ///< it has reached its `number`-th call, and sends this
@@ -33,6 +33,7 @@ struct NcclMessage {
     uint64_t number = 0;
     NcclCall call = {NcclKind::all_reduce};
     int rank = 0, ranks = 0, device = 0, state = 0;
+    uint64_t host = 0;
     bool all_joined = false, finalized = false;
     ncclResult_t error = ncclSuccess;
     size_t links = 0;

@@ -44,7 +44,7 @@ void NcclLocalClique::join(ncclComm& comm) {
   if (!all_joined()) return;
   for (const ncclComm* a : members_) {
     for (const ncclComm* b : members_) {
-      if (a->rank >= b->rank || a->device != b->device) continue;
+      if (a->rank >= b->rank || a->device != b->device || a->host != b->host) continue;
       for (ncclComm* member : members_) {
         member->fail(ncclInvalidUsage, "Duplicate GPU detected : rank " + std::to_string(a->rank) +
                                            " and rank " + std::to_string(b->rank) +

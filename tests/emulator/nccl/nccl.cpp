@@ -205,6 +205,7 @@ const char* ncclGetLastError(ncclComm_t comm) {
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   const std::lock_guard lock(emulator::stream_mutex());
   emulator::listen_for_nccl();
+  emulator::nccl_host();
   static uint64_t made = 0;
   const Id mine{getpid(), ++made};
   std::memset(id, 0, sizeof(*id));
@@ -239,7 +240,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
   }
   int device = 0;
   cudaGetDevice(&device);
-  ncclComm& mine = emulator::new_comm(*clique, rank, device);
+  ncclComm& mine = emulator::new_comm(*clique, rank, device, emulator::nccl_host());
   take_device_bytes(mine, emulator::kNcclBytes);
   clique->join(mine);
   const ncclResult_t fault = emulator::nccl_fault(rank, -1);

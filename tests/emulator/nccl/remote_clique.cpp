@@ -26,6 +26,7 @@ void NcclRemoteClique::join(ncclComm& comm) {
   message.head.rank = comm.rank;
   message.head.ranks = size();
   message.head.device = comm.device;
+  message.head.host = comm.host;
   send(std::move(message));
 }
 

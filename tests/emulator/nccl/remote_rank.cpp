@@ -55,7 +55,7 @@ void NcclRemoteRank::on_message(const NcclMessage* message) {
 
 void NcclRemoteRank::join(const NcclMessage::Head& head) {
   clique_ = &NcclLocalClique::of(head.number, head.rank, head.ranks);
-  comm_ = &new_comm(*clique_, head.rank, head.device);
+  comm_ = &new_comm(*clique_, head.rank, head.device, head.host);
   comm_->remote = this;
   clique_->join(*comm_);
   wake_waiting_hosts();

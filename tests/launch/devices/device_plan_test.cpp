@@ -127,6 +127,15 @@ TEST(DevicePlan, RejectsNcclOnSharedGpu) {
             "lets ranks share GPUs");
 }
 
+TEST(DevicePlan, SharesGpuOverNcclOnlyInTestsThatRequestIt) {
+  const GpuBuild may_share{true, true, true};
+  const DevicePlan shared = plan(DeviceChoice::cuda, Backend::nccl, ranks_on("a", 4, 2), may_share);
+  EXPECT_TRUE(shared.nccl);
+  EXPECT_THAT(shared.gpu_of_rank, ElementsAre(0, 1, 0, 1));
+  EXPECT_EQ(shared.note, "a test: 4 ranks share 2 GPUs on a over NCCL, which is slow");
+  EXPECT_FALSE(plan(DeviceChoice::cuda, Backend::automatic, ranks_on("a", 4, 2), may_share).nccl);
+}
+
 // --- on CPUs
 
 TEST(DevicePlan, UsesCpusOnRequestOrInCpuBuild) {

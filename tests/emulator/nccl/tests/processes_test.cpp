@@ -36,14 +36,18 @@ class Process {
   pid_t pid_;
 };
 
-/// Runs `body` in connected processes, of which `killed` ends with SIGKILL. Fails if a test fails
-/// in any of them. Only once per process, because a fork has no other threads.
-void run_processes(int ranks, const std::function<void(NcclRank&)>& body, int killed = -1) {
+/// Runs `body` in processes, connected unless `connects` is false, of which `killed` ends with
+/// SIGKILL. Fails if a test fails in any of them. Only once per process, because a fork has no
+/// other threads.
+void run_processes(int ranks, const std::function<void(NcclRank&)>& body, int killed = -1,
+                   bool connects = true) {
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
   const auto run = [&](int rank) {
     NcclRank mine{rank, ranks, id};
-    ASSERT_NO_FATAL_FAILURE(mine.start(rank));
+    if (connects) {
+      ASSERT_NO_FATAL_FAILURE(mine.start(rank));
+    }
     body(mine);
   };
   std::vector<Process> others;
@@ -218,6 +222,24 @@ TEST_P(NcclProcesses, FailWhenRankIsKilled) {
   };
   run_processes(3, body, /*killed=*/2);
 }
+
+/// Connects and sums on one GPU; expects `code` of the connection.
+void share_a_gpu(bool hosts_differ, ncclResult_t code) {
+  const auto body = [&](NcclRank& rank) {
+    if (hosts_differ) ::setenv("NCCL_HOSTID", std::to_string(rank.rank).c_str(), 1);
+    rank.use_gpu(0);
+    EXPECT_EQ(rank.connect(), code);
+    if (code != ncclSuccess) return;
+    rank.set({1.0f});
+    EXPECT_EQ(rank.all_reduce(), ncclSuccess);
+    EXPECT_EQ(rank.get()[0], 2.0f);
+    rank.finish();
+  };
+  run_processes(2, body, /*killed=*/-1, /*connects=*/false);
+}
+
+TEST_P(NcclProcesses, RefuseToShareAGpuOfOneHost) { share_a_gpu(false, ncclInvalidUsage); }
+TEST_P(NcclProcesses, ShareAGpuIfTheirHostIdsDiffer) { share_a_gpu(true, ncclSuccess); }
 
 INSTANTIATE_TEST_SUITE_P(Streams, NcclProcesses, testing::Values("0", "1"), [](const auto& test) {
   return test.param == std::string_view("1") ? "lazy" : "eager";

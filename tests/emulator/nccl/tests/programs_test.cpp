@@ -25,6 +25,7 @@ class GpuPrograms : public SmallRun {
   ~GpuPrograms() override {
     use_gpus(0);
     ::unsetenv("TESSERA_EMULATOR_NCCL_FAULT");
+    ::unsetenv("TESSERA_TEST_NCCL_SHARES_GPU");
   }
 
   static void use_gpus(int count) { set("TESSERA_EMULATOR_DEVICES", std::to_string(count)); }
@@ -45,6 +46,19 @@ TEST_F(GpuPrograms, TrainAndResumeLikeCpus) {
   use_gpus(0);
   expect_success(run_train(2, "both", {kShort}));
   expect_near(losses("both"), losses("cpus"));
+}
+
+TEST_F(GpuPrograms, ShareOneGpuOverNcclIfATestRequestsIt) {
+  use_gpus(0);
+  expect_success(run_train(1, "cpu", {kShort}));
+  use_gpus(1);
+  const Arguments over_nccl = {kShort, kSplit, "parallel.backend=nccl"};
+  expect_refused(run_train(4, "refused", over_nccl), {"parallel.backend", "4 ranks share 1 GPU"});
+  set("TESSERA_TEST_NCCL_SHARES_GPU", "1");
+  const Outcome shared = run_train(4, "shared", over_nccl);
+  expect_success(shared);
+  EXPECT_EQ(shared.count("4 ranks on 1 GPU: emulated GPU, 12.0 GiB; NCCL "), 1u) << shared.output;
+  expect_near(losses("shared"), losses("cpu"));
 }
 
 // Four ranks, because a sum of two has the same bits in any order.
