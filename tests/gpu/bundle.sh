@@ -38,7 +38,7 @@ for program in "${programs[@]}"; do
 done
 [ ! -e "$from/tests/libkernel_profile.so" ] || cp "$from/tests/libkernel_profile.so" "$out/libexec/"
 cp tests/gpu/run_in_bundle.sh "$out/bin/mpirun"
-cp -r tests/gpu/{env.sh,check.sh,parts,report.sh,peer_pytorch.py} "$out/"
+cp -r tests/gpu/{env.sh,check.sh,parts,report.sh,peer_pytorch.py,cut_connections.py} "$out/"
 cp configs/gpt2_{124m,350m,1.5b}.yaml configs/bert_{base,large}.yaml "$out/configs/"
 cp tests/parity/*_golden.safetensors "$out/tests/parity/"
 

@@ -1,28 +1,31 @@
 #!/usr/bin/env bash
 # Checks Tessera on a machine with NVIDIA GPUs, then measures it. Takes less than nine minutes on one GPU.
 #
-#   tests/gpu/check.sh [--tiny] [--out FOLDER] [--only PARTS] [--seconds N] [BIN]
+#   tests/gpu/check.sh [--tiny] [--share] [--out FOLDER] [--only PARTS] [--seconds N] [BIN]
 #
 # BIN contains tessera and the tests: the bin folder of a bundle (bundle.sh), otherwise build/cuda, which is
 # built first. Every part has its own time limit; after a failure the next part runs. Writes results.json,
 # results.md and a log of each part to FOLDER (gpu-check). --tiny is for trying this script: fewer steps, small
 # models and an hour of time. It also runs on emulated GPUs (TESSERA_EMULATOR_DEVICES=4), where unsupported
 # parts are skipped with a note and times, which mean nothing, are left out of results.md. PARTS are names from the
-# table below, separated by spaces. --seconds ends all parts after N seconds, instead of 530 or, with several GPUs,
-# 850. PYTHON is a Python that has torch.
+# table below, separated by spaces. --share runs the parts of several ranks with NCCL, and only these unless PARTS are
+# given: where there are fewer GPUs than ranks, these share one, which NCCL refuses outside of tests
+# (parallel/communicators/nccl/nccl_environment.h). --seconds ends all parts after N seconds, instead of 530 or, with
+# several GPUs, 850. PYTHON is a Python that has torch.
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 self=$here/$(basename "${BASH_SOURCE[0]}")
 
-tiny=0 out=gpu-check only='' bin='' part='' most=''
+tiny=0 share=0 out=gpu-check only='' bin='' part='' most=''
 while [ $# -gt 0 ]; do
   case $1 in
     --tiny) tiny=1 ;;
+    --share) share=1 ;;
     --out) out=$2; shift ;;
     --only) only=" $2 "; shift ;;
     --part) part=$2; shift ;;
     --seconds) most=$2; shift ;;
-    -*) sed -n '2,13s/^# \{0,1\}//p' "$self"; exit 2 ;;
+    -*) sed -n '2,16s/^# \{0,1\}//p' "$self"; exit 2 ;;
     *) bin=$1 ;;
   esac
   shift
@@ -42,6 +45,10 @@ bin=$(cd "$bin" && pwd)
 data=$out/data
 steps=50 slower=1
 [ $tiny = 1 ] && steps=10 slower=8
+if [ $share = 1 ]; then
+  export TESSERA_TEST_NCCL_SHARES_GPU=1
+  only=${only:-' versions communicators nccl repeated long faults '}
+fi
 
 for file in "$here"/parts/*.sh; do
   # shellcheck source=/dev/null
@@ -61,16 +68,17 @@ data 60
 ops 150 beside
 models 120 beside
 kinds 150 beside
-communicators 60 beside
+communicators 90 beside
 gpt 90 beside
 bert 90 beside
 layouts 90 beside
-nccl 90 beside
 resume 90 beside
 bitwise 90 beside
 answers 60 beside
-repeated 60
-long 60
+nccl 120
+repeated 120
+long 90
+faults 180
 kernels 60
 measure 220
 profile 60
@@ -91,7 +99,8 @@ run_part() { # run_part NAME LIMIT
     echo 'note: no time was left' >"$out/logs/$name.log"
     status=77
   else
-    [ $tiny = 1 ] && options=(--tiny)
+    [ $tiny = 1 ] && options+=(--tiny)
+    [ $share = 1 ] && options+=(--share)
     PART_SECONDS=$limit timeout -k 5 "$limit" bash "$self" "${options[@]}" --out "$out" --part "$name" "$bin" >"$out/logs/$name.log" 2>&1 </dev/null
     status=$?
   fi

@@ -27,4 +27,5 @@ gpus() { # how many there are
     nvidia-smi -L 2>/dev/null | grep -c '^GPU'
   fi
 }
+can_run() { [ "$(gpus)" -ge "$1" ] || [ "$share" = 1 ]; } # can_run N: whether N ranks can use NCCL
 seconds_left() { echo $((${PART_SECONDS:-60} - SECONDS)); } # of the current part

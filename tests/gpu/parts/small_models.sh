@@ -76,21 +76,43 @@ part_layouts() {
   done
   return $status
 }
-# With one rank, and on up to four GPUs if there are that many.
-part_nccl() {
-  local status=0 n settings run
-  small gpt2 gpt-one $few run.device=cuda && small gpt2 gpt-nccl $few run.device=cuda parallel.backend=nccl || return 1
-  same gpt-one gpt-nccl $few 0 || status=1
-  while read -r n settings; do
-    [ "$(gpus)" -ge "$n" ] || { note "no $n GPUs for $settings"; continue; }
-    run=nccl-$n-${settings//[^a-z0-9]/-}
+# over_nccl N RUN STEPS [KEY=VALUE...]: trains a small GPT on N ranks with NCCL.
+over_nccl() {
+  local n=$1 run=$2 stop=$3
+  shift 3
+  RANKS=$n small gpt2 "$run" "$stop" run.device=cuda parallel.backend=nccl "$@" </dev/null
+}
+# Steps of N ranks: on a GPU that they share, each collective takes milliseconds.
+steps_of() { if [ "$(gpus)" -ge "$1" ]; then echo $few; else echo $((few < 8 ? few : 8)); fi; }
+# each_layout FUNCTION LAYOUT...: calls FUNCTION RANKS NAME STEPS [KEY=VALUE...] for each layout that can run; a layout
+# is the ranks and the settings that differ. Returns 77 if none can.
+each_layout() {
+  local function=$1 layout n settings status=0 ran=0
+  shift
+  for layout in "$@"; do
+    read -r n settings <<<"$layout"
+    can_run "$n" || { note "no $n GPUs for $settings"; continue; }
+    ran=1
     # shellcheck disable=SC2086 # words
-    RANKS=$n small gpt2 "$run" $few run.device=cuda parallel.backend=nccl $settings </dev/null || return 1
-    same gpt-one "$run" $few $fp32 || status=1
-  done <<<"2 parallel.tensor=2
-2 parallel.tensor=1
-2 parallel.tensor=2 parallel.sequence=true
-4 parallel.tensor=2 parallel.zero=1 parallel.sequence=true"
+    $function "$n" "$n-${settings//[^a-z0-9]/-}" "$(steps_of "$n")" $settings || status=1
+  done
+  [ $ran = 1 ] || return 77
+  return $status
+}
+# With one rank, and several against it.
+agrees_with_one() {
+  local n=$1 run=nccl-$2 stop=$3
+  shift 3
+  over_nccl "$n" "$run" "$stop" "$@" && same gpt-one "$run" "$stop" $fp32
+}
+part_nccl() {
+  local status=0
+  small gpt2 gpt-one $few run.device=cuda && over_nccl 1 gpt-nccl $few || return 1
+  same gpt-one gpt-nccl $few 0 || status=1
+  each_layout agrees_with_one '2 parallel.tensor=2' '2 parallel.tensor=1' '2 parallel.tensor=2 parallel.sequence=true' \
+    '2 parallel.zero=3' '4 parallel.tensor=2 parallel.zero=1 parallel.sequence=true' \
+    '4 batch.micro=2 parallel.zero=3 parallel.shard=2'
+  [ $? = 1 ] && status=1
   return $status
 }
 part_resume() {
@@ -115,33 +137,28 @@ part_bitwise() {
   return $status
 }
 
-# Two identical runs of several GPUs have the same bits. With two ranks, a sum has only one order; with four, NCCL
-# must keep to one.
+# Two identical runs on several ranks have the same bits, and so has a run without CUDA graphs. With two ranks, a sum
+# has only one order; with four, NCCL must keep to one.
+has_same_bits() {
+  local n=$1 run=repeated-$2 stop=$3
+  shift 3
+  over_nccl "$n" "$run-a" "$stop" run.precision=bf16 "$@" &&
+    over_nccl "$n" "$run-b" "$stop" run.precision=bf16 "$@" train.cuda_graph=off &&
+    same "$run-a" "$run-b" "$stop" 0 && same_weights "$run-a" "$run-b"
+}
 part_repeated() {
-  local status=0 n settings run on_gpus=(run.device=cuda run.precision=bf16 parallel.backend=nccl) compared=0
-  while read -r n settings; do
-    [ "$(gpus)" -ge "$n" ] || { note "no $n GPUs for $settings"; continue; }
-    run=repeated-$n-${settings//[^a-z0-9]/-} compared=$((compared + 1))
-    # shellcheck disable=SC2086 # words
-    RANKS=$n small gpt2 "$run-a" $few "${on_gpus[@]}" $settings </dev/null &&
-      RANKS=$n small gpt2 "$run-b" $few "${on_gpus[@]}" $settings </dev/null || return 1
-    same "$run-a" "$run-b" $few 0 && same_weights "$run-a" "$run-b" || status=1
-  done <<<"2 parallel.tensor=1 parallel.zero=1
-4 parallel.tensor=1 parallel.zero=1 batch.micro=2
-4 parallel.tensor=4
-4 parallel.tensor=2 parallel.zero=1 parallel.sequence=true"
-  [ $compared -gt 0 ] || return 77
-  return $status
+  each_layout has_same_bits '2 parallel.zero=1' '4 parallel.tensor=2 parallel.zero=1 parallel.sequence=true' \
+    '4 parallel.zero=1 batch.micro=2' '4 parallel.tensor=4' '2 parallel.zero=3'
 }
 # Many steps of tensor × data ranks with ZeRO and CUDA graphs: collectives of both groups are in flight at once, and
 # the host runs ahead of the GPUs.
 part_long() {
   local many=1000 log=$out/logs/long-run.txt
+  can_run 4 || { note 'there are fewer than 4 GPUs'; return 77; }
+  [ "$(gpus)" -ge 4 ] || many=60
   [ $tiny = 1 ] && many=40
-  [ "$(gpus)" -ge 4 ] || { note 'there are fewer than 4 GPUs'; return 77; }
-  RANKS=4 small gpt2 long $many run.device=cuda run.precision=bf16 parallel.backend=nccl parallel.tensor=2 \
-    parallel.zero=1 parallel.sequence=true batch.micro=1 train.steps=$many log.interval=$((many / 10)) >"$log" 2>&1 </dev/null ||
-    { tail -n 12 "$log"; return 1; }
+  over_nccl 4 long $many run.precision=bf16 parallel.tensor=2 parallel.zero=1 parallel.sequence=true batch.micro=1 \
+    train.steps=$many log.interval=$((many / 10)) >"$log" 2>&1 || { tail -n 12 "$log"; return 1; }
   if grep 'no CUDA graphs' "$log"; then return 1; fi
   losses long | awk -v steps=$many '
     NR == 1 {first = $2} {last = $2; step = $1}
@@ -149,6 +166,71 @@ part_long() {
       printf "note: %d steps, loss from %.3f to %.3f\n", step, first, last
       exit !(step == steps && last < first)
     }'
+}
+
+processes_of() { # processes_of RUN: those of its ranks
+  "$tessera" status "$out/runs/$1" | sed -n 's/.*rank [0-9]* (host [^,]*, process \([0-9]*\)).*/\1/p'
+}
+# strike FAULT CODES SAYS [KEY=VALUE...]: trains two ranks without end, does FAULT to the second when there is a
+# checkpoint, and expects that the run ends by itself with one of CODES and prints SAYS, and that it can be resumed.
+strike() {
+  local fault=$1 codes=$2 says=$3 run=fault-$1 log=$out/logs/fault-$1.txt pid code processes newest
+  local until=$((SECONDS + 60 * slower))
+  shift 3
+  local settings=(train.steps=1000000 checkpoint.interval=10 run.hang_timeout=10 "$@")
+  over_nccl 2 "$run" 1000000 "${settings[@]}" >"$log" 2>&1 &
+  pid=$!
+  until [ -n "$(find "$out/runs/$run/checkpoints" -maxdepth 1 -name 'step_*' 2>/dev/null)" ]; do
+    if ! kill -0 $pid 2>/dev/null || [ $SECONDS -gt $until ]; then
+      processes_of "$run" | xargs -r kill -KILL 2>/dev/null
+      tail -n 12 "$log"
+      echo "$fault: the run did not reach a checkpoint"
+      return 1
+    fi
+    sleep 0.2
+  done
+  mapfile -t processes < <(processes_of "$run")
+  case $fault in
+    stopped) kill -STOP "${processes[1]}" ;;
+    killed) kill -KILL "${processes[1]}" ;;
+    cut)
+      if ! "${PYTHON:-python3}" "$here/cut_connections.py" "${processes[@]}"; then
+        kill -KILL "${processes[@]}"
+        wait $pid
+        note 'the connections of other processes cannot be cut here'
+        return 0
+      fi
+      ;;
+  esac
+  local began=$SECONDS
+  until=$((SECONDS + 60 * slower))
+  while kill -0 $pid 2>/dev/null && [ $SECONDS -lt $until ]; do sleep 0.2; done
+  if kill -0 $pid 2>/dev/null; then
+    kill -KILL "${processes[@]}"
+    echo "$fault: the run did not end"
+    return 1
+  fi
+  wait $pid
+  code=$?
+  if [[ " $codes " != *" $code "* ]] || ! grep -q "$says" "$log"; then
+    tail -n 20 "$log"
+    echo "$fault: exit code $code, expected one of $codes and \"$says\""
+    return 1
+  fi
+  newest=$(find "$out/runs/$run/checkpoints" -maxdepth 1 -name 'step_*' | sort | tail -n 1)
+  over_nccl 2 "$run" $((10#${newest##*_} + 1)) "${settings[@]}" checkpoint.resume=required >>"$log" 2>&1 ||
+    { tail -n 12 "$log"; echo "$fault: it cannot be resumed"; return 1; }
+  note "$fault: exit code $code after $((SECONDS - began)) s, resumed"
+}
+# Without graphs, so many layers are more launches than a GPU's queue has room for: a rank that filled it would not
+# notice that the other one has stopped.
+part_faults() {
+  local status=0
+  can_run 2 || { note 'there is one GPU'; return 77; }
+  strike stopped 75 'rank 1' parallel.tensor=2 train.cuda_graph=off log.interval=1000 model.num_layers=32 || status=1
+  strike killed '1 137' 'signal 9\|rank 1' parallel.tensor=2 || status=1
+  strike cut 1 'NCCL failed' parallel.tensor=2 || status=1
+  return $status
 }
 
 # Greedy generation and the loss of an evaluation, on a GPU and on the CPU, from one checkpoint.

@@ -11,7 +11,15 @@ part_versions() {
 on_one_gpu() { (if emulated; then export TESSERA_EMULATOR_DEVICES=1; fi; TESSERA_TEST_DEVICE=cuda CUDA_LAUNCH_BLOCKING=1 "$@"); }
 part_ops() { on_one_gpu "$(program core_tests)" --gtest_brief=1; }
 part_models() { on_one_gpu "$(program models_tests)" --gtest_brief=1; }
-part_communicators() { ranks 2 "$(program parallel_mpi_tests)" --gtest_filter='*Gpu*' --gtest_brief=1; }
+part_communicators() {
+  local status=0 n
+  ranks 2 "$(program parallel_mpi_tests)" --gtest_filter='*Gpu*' --gtest_brief=1 || status=1
+  for n in 2 4; do
+    can_run $n || { note "no $n GPUs for NCCL"; continue; }
+    ranks $n "$(program parallel_mpi_tests)" --gtest_filter='*GpuTensorsWithNccl*' --gtest_brief=1 || status=1
+  done
+  return $status
+}
 # Small runs of each kind of model, against the CPU, with CUDA graphs, and of tensor ranks that share the GPU.
 part_kinds() {
   local filter='*OnDevices*:Graphs.*:*EachKind.Recomput*:*KindsOnLayouts.*_tensor2_data2*:*Bf16OnLayouts.*tensor2_data2*'
