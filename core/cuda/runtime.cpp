@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <exception>
+#include <fstream>
 
 #include "core/cuda/graph.h"
 #include "core/cuda/stream.h"
@@ -114,6 +115,18 @@ std::optional<std::string> no_device_reason() {
   }
   return fmt::format("CUDA cannot start: {} ({})", cudaGetErrorString(code),
                      cudaGetErrorName(code));
+}
+
+std::string driver_version() {
+  // "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build ..."
+  std::ifstream file("/proc/driver/nvidia/version");
+  for (std::string word; !is_emulated() && file >> word;) {
+    const bool is_version = word.find_first_not_of("0123456789.") == std::string::npos;
+    if (is_version && word.find('.') != std::string::npos) return word;
+  }
+  int version = 0;
+  check(cudaDriverGetVersion(&version), "cudaDriverGetVersion");
+  return fmt::format("for CUDA {}.{}", version / 1000, version % 1000 / 10);
 }
 
 std::string device_address(int index) {

@@ -13,6 +13,9 @@ int device_count();
 /// Why device_count() is 0, and what to do; none if it is not 0.
 std::optional<std::string> no_device_reason();
 
+/// The version of the NVIDIA driver: "580.159.04", or "for CUDA 13.0" if only that is known.
+std::string driver_version();
+
 /// The PCI address of GPU `index` ("0000:1b:00.0"). Processes may number the same GPUs differently
 /// or see only some of them; the address identifies them.
 std::string device_address(int index);

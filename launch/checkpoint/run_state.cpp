@@ -19,6 +19,7 @@ void for_each_key(State& state, Visit&& visit) {
   visit("optimizer", state.optimizer);
   visit("moment_dtype", state.moment_dtype);
   visit("imported_from", state.imported_from);
+  visit("gpu_versions", state.gpu_versions);
   visit("labels", state.labels);
   visit("hides_targets", state.hides_targets);
   visit("truncate", state.truncate);

@@ -5,6 +5,7 @@
 
 #include "core/cuda/runtime.h"
 #include "core/error.h"
+#include "core/ops/cuda/matmul/matmul.h"
 #include "launch/devices/device_plan.h"
 #include "launch/devices/device_summary.h"
 #include "launch/devices/usable_gpus.h"
@@ -111,9 +112,28 @@ std::unique_ptr<Communicator> connect(const DevicePlan& plan, [[maybe_unused]] b
 
 std::string transport_of(const DevicePlan& plan, const Communicator& world) {
   if constexpr (kHasNccl) {
-    if (plan.nccl) return "NCCL " + nccl_version();
+    if (plan.nccl) return fmt::format("NCCL {}, {}", nccl_version(), describe_launch_order());
   }
   return world.name();
+}
+
+/// A sentence if the ranks' products may differ in their last bits, otherwise "".
+std::string note_of_other_algorithms([[maybe_unused]] Communicator& world) {
+  if constexpr (kHasCuda) {
+    const auto of_ranks = all_gather_strings(world, cuda::algorithms_identity());
+    const auto other = std::ranges::find_if(of_ranks, [&](auto& of) { return of != of_ranks[0]; });
+    if (other != of_ranks.end()) {
+      return fmt::format(
+          "rank 0 has {}, but rank {} has {}: their products may differ in the last bits, and with "
+          "parallel.tensor so may the copies of replicated parameters",
+          of_ranks[0], other - of_ranks.begin(), *other);
+    }
+  }
+  return "";
+}
+
+void add_note(std::string& notes, const std::string& note) {
+  if (!note.empty()) notes += (notes.empty() ? "" : ". ") + note;
 }
 
 }  // namespace
@@ -127,10 +147,9 @@ OpenedDevices open_devices(const DeviceRequest& request, Communicator& world) {
   if (plan.on_gpus) {
     const int chosen = plan.gpu_of_rank[static_cast<size_t>(world.rank())];
     const int index = found.indices[static_cast<size_t>(chosen)];
-    if (!found.why_not.empty()) {
-      opened.note += (opened.note.empty() ? "not used: " : ". Not used: ") + found.why_not;
-    }
+    if (!found.why_not.empty()) add_note(opened.note, "not used: " + found.why_not);
     gpus = use_gpus(index, world);
+    add_note(opened.note, note_of_other_algorithms(world));
     opened.gpus = plan.gpus;
     opened.device = {DeviceType::cuda, static_cast<int8_t>(index)};
   }

@@ -84,6 +84,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
       batches_(data.train, data.eval, config.model.vocab_size,
                static_cast<uint64_t>(config.run.seed), batch_layout(config, groups)),
       train_parts_(data.train_parts),
+      gpu_versions_(tessera::gpu_versions(device, groups.world)),
       choices_(data.choices),
       eval_(data.eval),
       eval_datasets_(data.eval_datasets),
@@ -384,6 +385,7 @@ RunState Trainer::state_to_save(bool by_time) const {
   run.optimizer = to_string(config_.optimizer.name);
   run.moment_dtype = moment_dtype_name(config_.optimizer.moment_dtype);
   run.imported_from.clear();
+  run.gpu_versions = gpu_versions_;
   run.labels = config_.data.labels;
   run.hides_targets = batch_shape(1, config_).hides_targets;
   run.truncate = config_.data.truncate;

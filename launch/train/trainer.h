@@ -18,6 +18,7 @@
 #include "launch/data/loading/prefetched_evaluation.h"
 #include "launch/data/loading/token_batches.h"
 #include "launch/data/training_data.h"
+#include "launch/devices/gpu_versions.h"
 #include "launch/generation/queried_model.h"
 #include "launch/metrics/evaluation.h"
 #include "launch/metrics/model_sample.h"
@@ -138,6 +139,7 @@ class Trainer {
   /// Number of samples in the training data, and its parts. With the seed, they determine the order
   /// of samples.
   int64_t num_train_samples() const { return batches_.num_train_samples(); }
+  const GpuVersions& gpu_versions() const { return gpu_versions_; }
   const std::vector<TrainPart>& train_parts() const { return train_parts_; }
   int64_t steps_done() const { return steps_done_; }
   int64_t samples_done() const { return samples_; }
@@ -198,6 +200,7 @@ class Trainer {
   Arena arena_;
   TokenBatches batches_;
   std::vector<TrainPart> train_parts_;
+  GpuVersions gpu_versions_;
   std::vector<std::shared_ptr<const ChoiceDataset>> choices_;
   std::vector<TokenBatches> choice_batches_;  // of each
   std::shared_ptr<const Dataset> eval_;       ///< may be null

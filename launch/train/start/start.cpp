@@ -19,6 +19,7 @@
 #include "launch/checkpoint/same_model.h"
 #include "launch/config/values/source_text.h"
 #include "launch/config/values/value_rule.h"
+#include "launch/devices/gpu_versions.h"
 #include "launch/support/files/file_descriptor.h"
 #include "launch/support/files/whole_files.h"
 #include "launch/tokenizers/id_tokenizer.h"
@@ -152,6 +153,16 @@ void report_other_average(const RunConfig& config, const Checkpoint& checkpoint,
       path));
 }
 
+/// Says if the checkpoint's bits come from another GPU, driver or library than the next steps'.
+void report_other_versions(const Trainer& trainer, const Checkpoint& checkpoint,
+                           const RunState& saved, const std::function<void(std::string)>& report) {
+  if (trainer.gpu_versions().empty() || saved.gpu_versions.empty()) return;
+  const std::string changes = changed_versions(trainer.gpu_versions(), saved.gpu_versions);
+  if (changes.empty()) return;
+  report(fmt::format("{}, with which {} was saved: sums may differ in the last bits from here on",
+                     changes, checkpoint.path().string()));
+}
+
 /// Says if moments are converted to another dtype.
 void report_other_moments(const RunConfig& config, const Checkpoint& checkpoint,
                           const std::function<void(std::string)>& report) {
@@ -280,6 +291,7 @@ std::string start_or_resume(const RunConfig& config, Trainer& trainer, Communica
         if (world.rank() == 0) {
           report_other_order(config, trainer, read_run_state(checkpoint.manifest()), report);
           report_other_moments(config, checkpoint, report);
+          report_other_versions(trainer, checkpoint, read_run_state(checkpoint.manifest()), report);
           check_tokenizer(config, trainer, checkpoint, report);
           report_other_average(config, checkpoint, report);
         }

@@ -1,5 +1,6 @@
 #include "parallel/communicators/nccl/nccl_environment.h"
 
+#include <cuda_runtime.h>
 #include <nccl.h>
 
 #include <cstdlib>
@@ -24,6 +25,26 @@ bool nccl_keeps_launch_order() {
   ncclGetVersion(&version);
   const char* value = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
   return version >= kFirstVersion && value != nullptr && value != std::string_view("0");
+}
+
+// As in NCCL 2.28, getImplicitOrder in src/enqueue.cc.
+std::string describe_launch_order(bool kept_by_nccl, int driver) {
+  constexpr int kOverlaps = 12030, kOverlapsInGraphs = 12090;
+  if (!kept_by_nccl) {
+    return "one collective after another (without NCCL 2.26 or with NCCL_LAUNCH_ORDER_IMPLICIT=0)";
+  }
+  if (driver < kOverlaps)
+    return "one collective after another (the driver is older than CUDA 12.3)";
+  if (driver < kOverlapsInGraphs) {
+    return "collectives overlap outside of CUDA graphs (the driver is older than CUDA 12.9)";
+  }
+  return "collectives overlap";
+}
+
+std::string describe_launch_order() {
+  int driver = 0;
+  cudaDriverGetVersion(&driver);
+  return describe_launch_order(nccl_keeps_launch_order(), driver);
 }
 
 bool nccl_may_share_gpus() {

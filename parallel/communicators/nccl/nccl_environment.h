@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 namespace tessera {
 
 /// Sets the environment variables of NCCL that Tessera relies on and the user has not set. Call it
@@ -19,6 +21,14 @@ void set_nccl_environment(bool deterministic);
 /// Whether NCCL keeps the order of launches: version 2.26 or later, unless the user has set
 /// NCCL_LAUNCH_ORDER_IMPLICIT=0.
 bool nccl_keeps_launch_order();
+
+/// Whether collectives of a rank's communicators may run at the same time, for the start-up
+/// summary: "collectives overlap", or why NCCL or Tessera runs one after another. NCCL keeps the
+/// order of launches by edges between kernels if the driver has them, and otherwise by waiting for
+/// the end of the one before. `driver` is as from cudaDriverGetVersion: 13000 for CUDA 13.0.
+std::string describe_launch_order(bool kept_by_nccl, int driver);
+/// For the driver in use.
+std::string describe_launch_order();
 
 /// Whether ranks that share a GPU may use NCCL, as TESSERA_TEST_NCCL_SHARES_GPU=1 says: for tests
 /// of NCCL with more ranks than GPUs.

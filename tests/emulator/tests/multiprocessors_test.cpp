@@ -86,6 +86,7 @@ TEST(Multiprocessors, RanksAgreeOnTheFewest) {
     constexpr int kOfRank[] = {8, 6, 7};
     EXPECT_EQ(cuda::device_info(opened.device.index).multiprocessors, kOfRank[world.rank()]);
     EXPECT_EQ(cuda::multiprocessors(), 6);
+    EXPECT_NE(opened.note.find("emulated GPU with 6 multiprocessors"), std::string::npos);
   });
   unsetenv("TESSERA_EMULATOR_MULTIPROCESSORS");
 }

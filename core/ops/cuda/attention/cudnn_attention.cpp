@@ -256,9 +256,9 @@ size_t cudnn_attention_workspace(const Tensor& qkv, const AttentionOptions& opti
 
 void create_cudnn_handle() { handle(); }
 
-std::string cudnn_name() {
+std::string cudnn_version() {
   const size_t version = cudnnGetVersion();
-  return fmt::format("cuDNN {}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
+  return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
 }
 
 }  // namespace tessera::cuda

@@ -31,8 +31,8 @@ size_t cudnn_attention_workspace(const Tensor& qkv, const AttentionOptions& opti
 /// kHasCudnn.
 void create_cudnn_handle();
 
-/// "cuDNN 9.19.0". Defined where kHasCudnn.
-std::string cudnn_name();
+/// "9.19.0". Defined where kHasCudnn.
+std::string cudnn_version();
 
 /// The implementation of attention in training steps, for the start-up summary: "cuDNN 9.19.0 where
 /// it has a plan for this GPU, else own kernels", or "own kernels, because …".
@@ -41,7 +41,8 @@ inline std::string attention_implementation(const AttentionSetup& setup) {
   if constexpr (kHasCudnn) reason = cudnn_attention_unsupported_reason(setup);
   if constexpr (kHasCudnn) {
     if (!reason)
-      return cudnn_name() + " if it has a plan for this GPU, otherwise Tessera's kernels";
+      return "cuDNN " + cudnn_version() +
+             " if it has a plan for this GPU, otherwise Tessera's kernels";
   }
   return "own kernels, because " + *reason;
 }

@@ -156,12 +156,17 @@ const std::optional<cublasLtMatmulAlgo_t>& algorithm_for(const ProductKey& key) 
   return algorithms.find_or_make(key, [&] { return first_algorithm(key); });
 }
 
+std::string cublaslt_version() {
+  const size_t version = cublasLtGetVersion();
+  return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
+}
+
 std::string algorithms_identity() {
   int device = 0;
   check(cudaGetDevice(&device), "cudaGetDevice");
   const DeviceInfo info = device_kind(device);
   return fmt::format("{} with {} multiprocessors and cuBLASLt {}", info.name, info.multiprocessors,
-                     cublasLtGetVersion());
+                     cublaslt_version());
 }
 
 std::string time_algorithms(std::span<const ProductKey> products, const Tensor& scratch) {

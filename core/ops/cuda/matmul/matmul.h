@@ -28,7 +28,10 @@ bool uses_tf32();
 /// products that need more keep the first algorithm. Waits for the GPU.
 std::string time_algorithms(std::span<const ProductKey> products, const Tensor& scratch);
 
-/// "NVIDIA H200 with 132 multiprocessors and cuBLASLt 130002": choices of algorithms are valid only
+/// The version of cuBLASLt, such as "13.0.2".
+std::string cublaslt_version();
+
+/// "NVIDIA H200 with 132 multiprocessors and cuBLASLt 13.0.2": choices of algorithms are valid only
 /// between equals. A driver may give a process a part of the multiprocessors (MIG, MPS).
 std::string algorithms_identity();
 

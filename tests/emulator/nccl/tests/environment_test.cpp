@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <map>
+#include <set>
 #include <string>
 
 #include "launch/devices/open_devices.h"
@@ -75,6 +76,19 @@ TEST_F(NcclEnvironment, IsSetByRuns) {
       open_devices({DeviceChoice::cuda, Backend::nccl, deterministic}, host);
     });
     EXPECT_EQ(variables(), deterministic ? always_and("NCCL_NVLS_ENABLE", "0") : kAlways);
+  }
+}
+
+TEST_F(NcclEnvironment, SaysWhereCollectivesOverlap) {
+  constexpr int kDrivers[] = {12020, 12030, 12080, 12090, 13000};
+  std::set<std::string> texts;
+  for (const int driver : kDrivers) texts.insert(describe_launch_order(true, driver));
+  EXPECT_EQ(texts.size(), 3u);
+  EXPECT_EQ(describe_launch_order(true, 12090), "collectives overlap");
+  EXPECT_EQ(describe_launch_order(true, 12030), describe_launch_order(true, 12080));
+  for (const int driver : kDrivers) {
+    EXPECT_EQ(describe_launch_order(false, driver), describe_launch_order(false, 13000));
+    EXPECT_FALSE(texts.contains(describe_launch_order(false, driver)));
   }
 }
 

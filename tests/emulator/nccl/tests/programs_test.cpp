@@ -26,6 +26,7 @@ class GpuPrograms : public SmallRun {
     use_gpus(0);
     ::unsetenv("TESSERA_EMULATOR_NCCL_FAULT");
     ::unsetenv("TESSERA_TEST_NCCL_SHARES_GPU");
+    ::unsetenv("TESSERA_EMULATOR_CUBLASLT_VERSIONS");
   }
 
   static void use_gpus(int count) { set("TESSERA_EMULATOR_DEVICES", std::to_string(count)); }
@@ -59,6 +60,21 @@ TEST_F(GpuPrograms, ShareOneGpuOverNcclIfATestRequestsIt) {
   expect_success(shared);
   EXPECT_EQ(shared.count("4 ranks on 1 GPU: emulated GPU, 12.0 GiB; NCCL "), 1u) << shared.output;
   expect_near(losses("shared"), losses("cpu"));
+}
+
+TEST_F(GpuPrograms, SayWhenAnotherLibraryResumes) {
+  use_gpus(1);
+  const auto resume_with = [&](const char* version, const char* stop) {
+    set("TESSERA_EMULATOR_CUBLASLT_VERSIONS", version);
+    const Outcome outcome = run_train(1, "run", {kShort, stop});
+    expect_success(outcome);
+    return outcome;
+  };
+  resume_with("130002", "--stop-at=2");
+  EXPECT_EQ(resume_with("130002", "--stop-at=3").count(" instead of "), 0u);
+  const Outcome other = resume_with("130103", "--stop-at=4");
+  EXPECT_EQ(other.count("cuBLASLt is 13.1.3 instead of 13.0.2"), 1u) << other.output;
+  EXPECT_EQ(other.count(" instead of "), 1u) << other.output;
 }
 
 // Four ranks, because a sum of two has the same bits in any order.
