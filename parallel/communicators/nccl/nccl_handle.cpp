@@ -1,6 +1,7 @@
 #include "parallel/communicators/nccl/nccl_handle.h"
 
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <mutex>
 #include <thread>
@@ -9,6 +10,7 @@
 
 #include "core/cuda/stream.h"
 #include "core/error.h"
+#include "core/threads/background_thread.h"
 #include "parallel/communicators/nccl/nccl_error_text.h"
 
 namespace tessera {
@@ -21,10 +23,6 @@ ncclUniqueId parse_id(const std::string& text) {
   std::memcpy(id.internal, text.data(), text.size());
   return id;
 }
-
-thread_local std::vector<NcclHandle*> handles;
-/// Threads that abort the calling thread's communicators; joined with the last handle.
-thread_local std::vector<std::thread> aborts;
 
 /// Aborts communicators of one GPU together: aborting one frees memory, which waits for the kernels
 /// of the others until they are aborted too. NCCL 2.22 and later aborts them as a group; for older
@@ -47,16 +45,70 @@ void abort_together(const std::vector<ncclComm_t>& comms) {
 
 }  // namespace
 
-NcclHandle::Registration::Registration(NcclHandle* handle_) : handle(handle_) {
-  handles.push_back(handle);
-}
+/// The handles of a rank's thread, and the thread that polls them for errors.
+struct NcclHandle::RankHandles {
+  RankHandles() {
+    cuda::check(cudaGetDevice(&device), "cudaGetDevice");
+    poller.start([this] { poll(); });
+  }
+  ~RankHandles() {
+    {
+      const std::lock_guard lock(mutex);
+      ends = true;
+    }
+    changed.notify_all();
+    poller.discard();
+    for (std::thread& thread : aborts) thread.join();
+  }
+  RankHandles(const RankHandles&) = delete;
+  RankHandles& operator=(const RankHandles&) = delete;
 
-NcclHandle::Registration::~Registration() {
-  std::erase(handles, handle);
-  if (!handles.empty()) return;
-  for (std::thread& thread : aborts) thread.join();
-  aborts.clear();
-}
+  /// Those of the calling thread, which live as long as one of its handles.
+  static std::shared_ptr<RankHandles> of_thread() {
+    thread_local std::weak_ptr<RankHandles> mine;
+    std::shared_ptr<RankHandles> found = mine.lock();
+    if (found == nullptr) mine = found = std::make_shared<RankHandles>();
+    return found;
+  }
+
+  void poll() {
+    constexpr auto kBetweenLooks = std::chrono::milliseconds(500);
+    std::unique_lock lock(mutex);
+    while (!changed.wait_for(lock, kBetweenLooks, [&] { return ends; })) {
+      for (NcclHandle* handle : all) {
+        if (handle->comm_ == nullptr) continue;
+        const ncclResult_t code = handle->state();
+        if (code != ncclSuccess) abort(handle->error_of(code, ncclGetLastError(handle->comm_)));
+      }
+    }
+  }
+
+  /// Aborts all handles; later calls on them report `why`. Requires the mutex.
+  void abort(const RankError& why) {
+    std::vector<ncclComm_t> comms;
+    for (NcclHandle* handle : all) {
+      if (handle->comm_ == nullptr) continue;
+      comms.push_back(std::exchange(handle->comm_, nullptr));
+      handle->failure_ = why;
+    }
+    // Do not wait for their end: the rank may hold graphs that captured their calls. Their work on
+    // the GPU ends meanwhile.
+    if (comms.empty()) return;
+    aborts.emplace_back([comms, device = device] {
+      cudaSetDevice(device);  // otherwise NCCL may create a context on the first GPU
+      abort_together(comms);
+    });
+  }
+
+  /// Guards what follows, and the handles' members. Held during calls of NCCL, which may take long.
+  std::mutex mutex;
+  std::vector<NcclHandle*> all;
+  std::vector<std::thread> aborts;  ///< joined with the last handle
+  bool ends = false;
+  std::condition_variable changed;
+  int device = 0;
+  BackgroundThread poller;
+};
 
 std::string make_nccl_id() {
   ncclUniqueId id;
@@ -108,21 +160,29 @@ struct NcclHandle::Creation {
 };
 
 NcclHandle::NcclHandle(const std::string& id, const Communicator& group)
-    : rank_(group.rank()), size_(group.size()), watch_([this] { look(); }) {
+    : rank_handles_(RankHandles::of_thread()),
+      rank_(group.rank()),
+      size_(group.size()),
+      watch_([this] { look(); }) {
   creation_ = Creation::start(parse_id(id), rank_, size_);
+  const std::lock_guard lock(rank_handles_->mutex);
+  rank_handles_->all.push_back(this);
 }
 
 NcclHandle::~NcclHandle() {
   if (creation_ != nullptr) creation_->abandon();
-  if (comm_ == nullptr) return;
-  if (unwinds()) {
-    abort_all({"an error has aborted this rank's NCCL communicators", /*of_peer=*/true});
-  } else {
-    ncclCommDestroy(comm_);
+  std::unique_lock lock(rank_handles_->mutex);
+  if (comm_ != nullptr && unwinds()) {
+    rank_handles_->abort({"an error has aborted this rank's NCCL communicators", /*of_peer=*/true});
   }
+  std::erase(rank_handles_->all, this);
+  ncclComm_t comm = std::exchange(comm_, nullptr);
+  lock.unlock();
+  if (comm != nullptr) ncclCommDestroy(comm);
 }
 
 bool NcclHandle::ready() {
+  const std::lock_guard held(rank_handles_->mutex);
   if (failure_) throw_error(failure_);
   if (creation_ == nullptr) return true;
   const std::shared_ptr<Creation> creation = creation_;
@@ -139,6 +199,7 @@ bool NcclHandle::ready() {
 
 void NcclHandle::enqueue(const char* operation, const Tensor& tensor,
                          const std::function<ncclResult_t(ncclComm_t comm)>& call) {
+  const std::lock_guard lock(rank_handles_->mutex);
   if (failure_) throw_error(failure_);
   operation_ = operation;
   tensor_ = tensor;
@@ -148,6 +209,7 @@ void NcclHandle::enqueue(const char* operation, const Tensor& tensor,
 }
 
 void NcclHandle::look() {
+  const std::lock_guard lock(rank_handles_->mutex);
   if (failure_) throw_error(failure_);
   if (comm_ != nullptr) check(state());
 }
@@ -155,19 +217,24 @@ void NcclHandle::look() {
 void NcclHandle::wait_for(cudaStream_t stream) noexcept {
   constexpr auto kLimit = std::chrono::seconds(60);
   const auto deadline = std::chrono::steady_clock::now() + kLimit;
+  std::unique_lock lock(rank_handles_->mutex);
   operation_ = "the end of the communicator";
   tensor_ = {};
   while (comm_ != nullptr) {
     if (unwinds()) {
-      abort_all({"an error has aborted this rank's NCCL communicators", /*of_peer=*/true});
+      rank_handles_->abort(
+          {"an error has aborted this rank's NCCL communicators", /*of_peer=*/true});
     } else if (cuda::is_done(cudaStreamQuery(stream))) {
       return;
     } else if (const ncclResult_t code = state(); code != ncclSuccess) {
-      abort_all(error_of(code, ncclGetLastError(comm_)));
+      rank_handles_->abort(error_of(code, ncclGetLastError(comm_)));
     } else if (std::chrono::steady_clock::now() >= deadline) {
-      abort_all({"other ranks did not finish their collectives within a minute", /*of_peer=*/true});
+      rank_handles_->abort(
+          {"other ranks did not finish their collectives within a minute", /*of_peer=*/true});
     } else {
+      lock.unlock();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      lock.lock();
     }
   }
 }
@@ -181,7 +248,7 @@ ncclResult_t NcclHandle::state() {
 void NcclHandle::check(ncclResult_t code) {
   if (code == ncclSuccess) return;
   const RankError error = error_of(code, ncclGetLastError(comm_));
-  abort_all(error);
+  rank_handles_->abort(error);
   throw_error(error);
 }
 
@@ -192,24 +259,6 @@ RankError NcclHandle::error_of(ncclResult_t code, const std::string& last_error)
 
 std::string NcclHandle::last_operation() const {
   return tensor_.defined() ? fmt::format("{} of {}", operation_, describe(tensor_)) : operation_;
-}
-
-void NcclHandle::abort_all(const RankError& why) {
-  std::vector<ncclComm_t> comms;
-  for (NcclHandle* handle : handles) {
-    if (handle->comm_ == nullptr) continue;
-    comms.push_back(std::exchange(handle->comm_, nullptr));
-    handle->failure_ = why;
-  }
-  // Do not wait for their end: the caller may hold graphs that captured their calls. Their work on
-  // the GPU ends meanwhile.
-  if (comms.empty()) return;
-  int device = 0;
-  cudaGetDevice(&device);
-  aborts.emplace_back([comms, device] {
-    cudaSetDevice(device);  // otherwise NCCL may create a context on the first GPU
-    abort_together(comms);
-  });
 }
 
 }  // namespace tessera

@@ -16,7 +16,9 @@ namespace tessera {
 
 /// One rank's ncclComm_t on the calling thread's GPU. It is a blocking one, because NCCL starts a
 /// thread for each call of a non-blocking one; what may wait for other ranks without end, its
-/// creation and its abort, runs on threads of its own. Every call here checks for errors. After an
+/// creation and its abort, runs on threads of its own. Every call here checks for errors, and so
+/// does a thread beside the rank's, because the driver may block that where it does not check:
+/// while it loads a kernel or allocates, and a collective waits for a peer that is gone. After an
 /// error, all handles of the calling thread are aborted and every later call throws. Freeing
 /// memory, as an abort and the destructors during unwinding do, waits for all work on the GPU,
 /// including that of other communicators whose peers may be gone. CUDA graphs that contain calls of
@@ -50,16 +52,17 @@ class NcclHandle {
 
  private:
   struct Creation;
+  struct RankHandles;
 
+  // The functions below require the mutex of rank_handles_.
   ncclResult_t state();
   /// Unless `code` is success, aborts all handles of the thread and throws.
   void check(ncclResult_t code);
   RankError error_of(ncclResult_t code, const std::string& last_error) const;
-  /// Aborts all handles of the thread; later calls on them report `why`.
-  static void abort_all(const RankError& why);
   std::string last_operation() const;
   bool unwinds() const { return std::uncaught_exceptions() > exceptions_; }
 
+  std::shared_ptr<RankHandles> rank_handles_;
   std::shared_ptr<Creation> creation_;  ///< null when it is done
   ncclComm_t comm_ = nullptr;
   int rank_;
@@ -69,16 +72,6 @@ class NcclHandle {
   RankError failure_;  ///< why comm_ was aborted
   int exceptions_ = std::uncaught_exceptions();
   cuda::WaitCheck watch_;
-
-  /// Registers a handle with the calling thread for its lifetime.
-  struct Registration {
-    explicit Registration(NcclHandle* handle);
-    ~Registration();
-    Registration(const Registration&) = delete;
-    Registration& operator=(const Registration&) = delete;
-    NcclHandle* handle;
-  };
-  Registration registration_{this};
 };
 
 /// Creates the id by which the ranks of one communicator find each other; send it to all of them.

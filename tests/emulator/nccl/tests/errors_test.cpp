@@ -87,6 +87,21 @@ TEST(NcclErrors, ErrorEndsRanksThatLaunchOn) {
   }
 }
 
+// As a lazily loaded kernel or an allocation may block them, where no check runs.
+TEST(NcclErrors, ErrorEndsRanksThatTheDriverBlocks) {
+  for (const char* lazy : {"0", "1"}) {
+    const cuda::Environment setting("TESSERA_EMULATOR_LAZY", lazy);
+    const emulator::NcclFault fault(2, 1, ncclSystemError);
+    EXPECT_THAT(error_of([](Communicator& world) {
+                  const OwnedTensor sums = numbers(world);
+                  for (int i = 0; i < 2; ++i) world.all_reduce(sums.tensor);
+                  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+                  cuda::synchronize();
+                }),
+                tells_of_the_failure());
+  }
+}
+
 TEST(NcclErrors, ErrorInOneGroupEndsOtherGroups) {
   const emulator::NcclFault fault(1, 3, ncclSystemError);
   const std::string message = error_of([](Communicator& world) {
