@@ -35,7 +35,7 @@ struct AttentionPageOptions {
   AttentionChoice choice;
   std::string output = "attention";
   bool overwrite = false;
-  DeviceOptions devices;
+  DeviceRequest devices;
 };
 
 /// The samples of a model that reads texts.

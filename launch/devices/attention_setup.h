@@ -11,7 +11,7 @@ namespace tessera {
 inline cuda::AttentionSetup attention_setup(const RunConfig& config) {
   cuda::AttentionSetup setup;
   setup.mask = traits_of(config.model).mask_kinds();
-  setup.mask.hidden_keys = batch_shape(1, config).hides_targets;
+  setup.mask.hidden_keys = batch_shape(1, config.model, config.mlm).hides_targets;
   setup.dtype = config.run.precision;
   setup.head_dim = config.model.resolved_head_dim();
   setup.dropout = config.model.attention_dropout > 0.0;

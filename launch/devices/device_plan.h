@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/config/run_config.h"
+#include "launch/config/sections.h"
 
 namespace tessera {
 

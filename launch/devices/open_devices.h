@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/device.h"
-#include "launch/config/run_config.h"
+#include "launch/config/sections.h"
 #include "parallel/communicators/communicator.h"
 
 namespace tessera {

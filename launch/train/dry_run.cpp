@@ -104,36 +104,52 @@ TokenBatch with_targets(TokenBatch batch, int64_t count) {
 
 }  // namespace
 
-DryRun::DryRun(const RunConfig& config, MetaGroups& meta)
-    : config_(config),
+DryRun::DryRun(const StepOptions& options, MetaGroups& meta)
+    : options_(options),
       meta_(meta),
-      model_(config.model, store_, *meta.groups().tp),
-      state_(allocate_for_training(config, meta.groups(), kMeta, store_)),
-      units_(store_, meta.groups(), config.parallel.grad_reduce_dtype),
+      model_(options.model, store_, *meta.groups().tp),
+      state_(allocate_for_training(options, meta.groups(), kMeta, store_)),
+      units_(store_, meta.groups(), options.parallel.grad_reduce_dtype),
       arena_(kMeta) {
   model_.listen(&units_);
 }
 
 void DryRun::train_step(const TokenBatch& batch, const TargetCounts& counts, WorkLog* work) {
   const ParallelGroups& groups = meta_.groups();
-  const int64_t size = batch_share(config_.batch, groups.dp->size()).micro_batches;
+  const int64_t size = batch_share(options_.batch, groups.dp->size()).micro_batches;
   DryMicroSteps runner(model_, meta_, size);
   OneBatch batches(batch, counts, size);
-  RunConfig config = config_;
-  config.log.noise_scale_interval = 0;  // few steps measure it, and need no more memory for that
-  TrainStep step(config, runner, state_, units_, groups, arena_);
+  StepOptions options = options_;
+  options.noise_scale_interval = 0;  // few steps measure it, and need no more memory for that
+  TrainStep step(options, runner, state_, units_, groups, arena_);
   const FlightRecorder::Scope unrecorded(nullptr);
   const WorkLog::Scope scope(work);
   step.run(0, batches);
 }
 
+void DryRun::run_largest() {
+  for (const TokenBatch& batch : batches_for_memory(options_.model, options_.batch.micro)) {
+    train_step(batch, {});
+    evaluate(batch);
+  }
+}
+
 void DryRun::evaluate(const TokenBatch& batch) {
-  dry_evaluate(model_, batch, sequence_shard(config_, meta_.groups()), arena_);
+  dry_evaluate(model_, batch, sequence_shard(options_.parallel, meta_.groups()), arena_);
 }
 
 size_t DryRun::write_sample() {
   const FlightRecorder::Scope unrecorded(nullptr);
   return dry_samples(model_, arena_);
+}
+
+size_t plan_step_arena(const StepOptions& options, const ParallelGroups& groups) {
+  // The first tensor rank has the most rows of activations.
+  MetaGroups meta(groups.world.size(), groups.grid.shape(),
+                  groups.world.rank() - groups.tp->rank());
+  DryRun dry_run(options, meta);
+  dry_run.run_largest();
+  return dry_run.arena_peak();
 }
 
 size_t plan_evaluation_arena(const ModelConfig& config, DType precision, int64_t micro_batch,
@@ -146,21 +162,6 @@ size_t plan_evaluation_arena(const ModelConfig& config, DType precision, int64_t
     dry_evaluate(model, batch, {}, arena);
   }
   return arena.peak();
-}
-
-TokenBatch full_batch_of_documents(const RunConfig& config) {
-  constexpr int64_t kDocumentsOfRow = 64;  // so many that a call of cuDNN is full
-  const DataSection& data = config.data;
-  const bool is_causal = traits_of(config.model).objective == Objective::causal_lm;
-  const bool is_packed = is_causal ? data.packing == Packing::documents || data.separate_documents
-                                   : data.short_samples == ShortSamples::pack;
-  const ModelTraits traits = traits_of(config.model);
-  TokenBatch batch = full_batch_on_meta(batch_shape(config.batch.micro, config));
-  int64_t documents = batch.sequences * std::max<int64_t>(1, traits.texts_of_sample);
-  if (is_packed) documents = std::min(documents * kDocumentsOfRow, batch.num_tokens());
-  keep_documents(batch, documents);
-  if (is_causal && !is_packed) batch.document_length = batch.seq_length;
-  return batch;
 }
 
 std::vector<TokenBatch> largest_batches(const ModelConfig& config, int64_t micro_batch) {

@@ -5,7 +5,7 @@
 
 #include "core/arena.h"
 #include "core/trace/work_log.h"
-#include "launch/config/run_config.h"
+#include "launch/config/sections.h"
 #include "launch/train/train_step.h"
 #include "models/model.h"
 #include "parallel/meta_communicator.h"
@@ -18,11 +18,14 @@ class DryRun {
  public:
   /// `meta` defines this rank and the world size, and must outlive this. Its tallies count the
   /// traffic of steps.
-  DryRun(const RunConfig& config, MetaGroups& meta);
+  DryRun(const StepOptions& options, MetaGroups& meta);
 
   /// A step whose micro-batches are all `batch`, with `counts` targets over all ranks. Adds to
   /// `work`, unless it is null, what the step does on a GPU.
   void train_step(const TokenBatch& batch, const TargetCounts& counts, WorkLog* work = nullptr);
+
+  /// A step and an evaluation of each micro-batch that may need the most memory.
+  void run_largest();
 
   /// Evaluates one micro-batch.
   void evaluate(const TokenBatch& batch);
@@ -37,7 +40,7 @@ class DryRun {
   const ShardedUnits& units() const { return units_; }
 
  private:
-  RunConfig config_;
+  StepOptions options_;
   MetaGroups& meta_;
   ParameterStore store_;
   Model model_;
@@ -46,13 +49,12 @@ class DryRun {
   Arena arena_;
 };
 
+/// Bytes of arena needed to train and evaluate the largest micro-batches on this rank of `groups`.
+size_t plan_step_arena(const StepOptions& options, const ParallelGroups& groups);
+
 /// Bytes of arena needed to evaluate the largest micro-batch of `micro_batch` rows.
 size_t plan_evaluation_arena(const ModelConfig& config, DType precision, int64_t micro_batch,
                              Communicator& tp);
-
-/// A full micro-batch with the documents of a run: rows of one length, or several documents of any
-/// lengths in a row, of which 64 are assumed.
-TokenBatch full_batch_of_documents(const RunConfig& config);
 
 /// The micro-batches with the most rows: every token has a target, or all but one, so that the rows
 /// with targets have to be gathered.

@@ -17,11 +17,11 @@ constexpr size_t kMostShapes = 4;
 
 }  // namespace
 
-std::optional<std::string> cuda_graph_unsupported_reason(const RunConfig& config, Device device,
+std::optional<std::string> cuda_graph_unsupported_reason(const StepOptions& options, Device device,
                                                          const ParallelGroups& groups) {
-  if (config.train.cuda_graph == CudaGraph::off) return "train.cuda_graph is off";
+  if (options.train.cuda_graph == CudaGraph::off) return "train.cuda_graph is off";
   if (!device.is_cuda()) return "the ranks compute on CPUs";
-  if (traits_of(config.model).objective == Objective::embedding) {
+  if (traits_of(options.model).objective == Objective::embedding) {
     return "the loss of model.head: embedding compares all micro-batches";
   }
   return groups.tp->size() > 1 ? groups.tp->capture_unsupported_reason() : std::nullopt;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/cuda/graph.h"
-#include "launch/config/run_config.h"
+#include "launch/config/sections.h"
 #include "launch/data/loading/device_batch.h"
 #include "launch/train/train_step.h"
 #include "models/model.h"
@@ -19,7 +19,7 @@ namespace tessera {
 
 /// Why no micro-step of a run can be captured as a CUDA graph, as words that follow "because";
 /// nullopt if some can.
-std::optional<std::string> cuda_graph_unsupported_reason(const RunConfig& config, Device device,
+std::optional<std::string> cuda_graph_unsupported_reason(const StepOptions& options, Device device,
                                                          const ParallelGroups& groups);
 
 /// Runs the micro-steps of a trainer. On a GPU, a micro-step whose shapes repeat is captured, and

@@ -18,7 +18,7 @@ Arena& ModelOfRun::arena_for(const TokenBatch& batch, const Ask& ask) {
 }
 
 Tensor ModelOfRun::run(std::span<const Sample> texts, const Ask& ask) {
-  const BatchShape shape = batch_shape(std::ssize(texts), config_);
+  const BatchShape shape = batch_shape(std::ssize(texts), config_.model, config_.mlm);
   const Device device = arena_.device();
   buffers_ = std::make_unique<BatchBuffers>(shape, device);
   device_batch_ = std::make_unique<DeviceBatch>(shape, device);

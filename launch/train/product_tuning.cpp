@@ -11,14 +11,14 @@
 
 namespace tessera {
 
-std::vector<cuda::ProductKey> products_of_step(const RunConfig& config,
+std::vector<cuda::ProductKey> products_of_step(const StepOptions& options,
                                                const ParallelGroups& groups) {
   MetaGroups meta(groups.world.size(), groups.grid.shape(), groups.world.rank());
-  DryRun dry_run(config, meta);
+  DryRun dry_run(options, meta);
   ProductLog log;
   const ProductLog::Scope scope(&log);
   WorkLog of_gpu;  // with it, a step adds to gradients like CUDA graphs do
-  for (const TokenBatch& batch : largest_batches(config.model, config.batch.micro)) {
+  for (const TokenBatch& batch : largest_batches(options.model, options.batch.micro)) {
     dry_run.train_step(batch, {});
     dry_run.train_step(batch, {}, &of_gpu);
   }

@@ -5,13 +5,13 @@
 
 #include "core/ops/cuda/matmul/product_key.h"
 #include "core/tensor.h"
-#include "launch/config/run_config.h"
+#include "launch/config/sections.h"
 #include "parallel/process_grid.h"
 
 namespace tessera {
 
 /// The products of this rank's step on a full batch, without padding, from a dry run.
-std::vector<cuda::ProductKey> products_of_step(const RunConfig& config,
+std::vector<cuda::ProductKey> products_of_step(const StepOptions& options,
                                                const ParallelGroups& groups);
 
 /// Rank 0 times cuBLASLt's algorithms for `products`, and all ranks use the fastest ones that it

@@ -112,12 +112,9 @@ RunInputs open_run_inputs(Communicator& world, const std::function<RunConfig()>&
   return inputs;
 }
 
-OpenedRanks::OpenedRanks(const RunConfig& config, Communicator& host_world)
-    : world(host_world),
-      threads(apply_host_threads(world)),
-      devices(open_devices({config.run.device, config.parallel.backend, config.run.deterministic},
-                           world)),
-      groups(make_parallel_groups(*devices.world, config.grid_shape())) {}
+DeviceRequest device_request(const RunConfig& config) {
+  return {config.run.device, config.parallel.backend, config.run.deterministic};
+}
 
 RunSetup::RunSetup(RunInputs opened, OpenedRanks& ranks, bool measures_peak)
     : inputs(std::move(opened)) {

@@ -9,11 +9,9 @@
 #include "launch/config/run_config.h"
 #include "launch/config/write_config.h"
 #include "launch/data/training_data.h"
-#include "launch/devices/open_devices.h"
+#include "launch/devices/opened_ranks.h"
 #include "launch/train/trainer.h"
 #include "parallel/communicators/communicator.h"
-#include "parallel/host/host_threads.h"
-#include "parallel/process_grid.h"
 
 namespace tessera {
 
@@ -35,19 +33,8 @@ struct Peak {
   std::string note;             ///< its source if it is not a data sheet, otherwise ""
 };
 
-/// This rank's threads, device and groups.
-struct OpenedRanks {
-  /// `world` must outlive this. Throws on all ranks or none. Call it once in a process (see
-  /// open_devices). Collective.
-  OpenedRanks(const RunConfig& config, Communicator& world);
-  OpenedRanks(const OpenedRanks&) = delete;
-  OpenedRanks& operator=(const OpenedRanks&) = delete;
-
-  Communicator& world;
-  HostThreads threads;
-  OpenedDevices devices;
-  ParallelGroups groups;
-};
+/// The devices that a run asks for.
+DeviceRequest device_request(const RunConfig& config);
 
 /// A run on one rank with everything that its steps need: algorithms, micro-batch size and
 /// trainer, whose weights are zero.

@@ -86,7 +86,7 @@ ExitCode run_training(const TrainOptions& options, Communicator& world, const Ru
   });
   // Destroyed after the trainer, whose collectives may be pending if training fails.
   std::optional<RunRecorder> recorder;
-  OpenedRanks ranks(inputs.config, world);
+  OpenedRanks ranks(device_request(inputs.config), inputs.config.grid_shape(), world);
   RunSetup run(std::move(inputs), ranks, /*measures_peak=*/true);
   const RunConfig& config = run.inputs.config;
   const KeyOrigins& origins = run.inputs.origins;
@@ -107,7 +107,8 @@ ExitCode run_training(const TrainOptions& options, Communicator& world, const Ru
   if (devices.device.is_cuda()) console.line("attention  " + attention_of(config));
   for (const std::string& line : derived_lines(config, origins)) console.line(line);
   for (const std::string& note : run.inputs.data.notes) console.line(note);
-  if (const auto reason = cuda_graph_unsupported_reason(config, devices.device, groups);
+  if (const auto reason =
+          cuda_graph_unsupported_reason(config.step_options(), devices.device, groups);
       reason && devices.device.is_cuda()) {
     console.line("no CUDA graphs, because " + *reason);
   }

@@ -24,23 +24,23 @@ float one_over(int64_t count) { return count == 0 ? 0.0f : 1.0f / static_cast<fl
 
 }  // namespace
 
-TrainStep::TrainStep(const RunConfig& config, MicroStepRunner& runner, OptimizerState& state,
+TrainStep::TrainStep(const StepOptions& options, MicroStepRunner& runner, OptimizerState& state,
                      ShardedUnits& units, const ParallelGroups& groups, Arena& arena)
-    : config_(config),
+    : options_(options),
       runner_(runner),
       store_(state.store()),
       units_(units),
       groups_(groups),
       arena_(arena),
-      update_(config, state, units, groups),
+      update_(options, state, units, groups),
       sums_({LossSums::kCount}, DType::f64, store_.device()) {
-  if (config.log.noise_scale_interval > 0) {
+  if (options.noise_scale_interval > 0) {
     local_norm_.emplace(store_, groups);
     first_squares_ = OwnedTensor({1}, DType::f64, store_.device());
   }
-  const int64_t texts = traits_of(config.model).texts_of_sample;
+  const int64_t texts = traits_of(options.model).texts_of_sample;
   if (texts == 0) return;
-  contrastive_.emplace(store_.device(), config.batch.global, texts, config.model.symmetric_loss);
+  contrastive_.emplace(store_.device(), options.batch.global, texts, options.model.symmetric_loss);
 }
 
 TrainStep::Loaded TrainStep::run(int64_t step, MicroBatchSource& batches) {
@@ -51,7 +51,7 @@ TrainStep::Loaded TrainStep::run(int64_t step, MicroBatchSource& batches) {
   forward_and_backward(step, batches, runner_, loaded.counts, measures_noise(step));
   const LossSums sums{sums_.tensor};
   update_.reduce(sums, arena_);
-  update_.apply(step, learning_rate(config_.optimizer, step, config_.train.steps), sums, arena_);
+  update_.apply(step, learning_rate(options_.optimizer, step, options_.train.steps), sums, arena_);
   if (recorder != nullptr) recorder->end_step();
   return loaded;
 }
@@ -114,7 +114,7 @@ void TrainStep::forward_and_backward(int64_t step, MicroBatchSource& batches,
 }
 
 bool TrainStep::measures_noise(int64_t step) const {
-  const int64_t interval = config_.log.noise_scale_interval;
+  const int64_t interval = options_.noise_scale_interval;
   return interval > 0 && (step + 1) % interval == 0;
 }
 
@@ -137,23 +137,23 @@ void TrainStep::measure_first(int64_t micro_batches, const std::function<void()>
 GradientSquares TrainStep::gradient_squares() {
   const OwnedTensor host({1}, DType::f64);
   copy(first_squares_.tensor, host.tensor);
-  const auto few = static_cast<double>(config_.batch.micro);
-  const auto all = static_cast<double>(config_.batch.global);
+  const auto few = static_cast<double>(options_.batch.micro);
+  const auto all = static_cast<double>(options_.batch.global);
   // The gradient of a micro-batch is its part of the step's, whose mean is over all samples.
   const double part = few / all, norm = record().norm().span<double>()[0];
   return {host.tensor.span<double>()[0] / groups_.dp->size() / (part * part), norm * norm,
-          config_.batch.micro, config_.batch.global};
+          options_.batch.micro, options_.batch.global};
 }
 
 StepContext TrainStep::context_of(int64_t step, const MicroBatchSource& batches, int64_t i) const {
   StepContext ctx{arena_};
   ctx.reducer = i + 1 == batches.size() ? update_.reducer() : nullptr;
   ctx.training = true;
-  ctx.recompute = config_.train.recompute;
-  ctx.seed = static_cast<uint64_t>(config_.run.seed);
+  ctx.recompute = options_.train.recompute;
+  ctx.seed = options_.seed;
   ctx.step = narrow<uint32_t>(step);
   ctx.first_sequence = batches.first_sequence(i);
-  ctx.rows = sequence_shard(config_, groups_);
+  ctx.rows = sequence_shard(options_.parallel, groups_);
   return ctx;
 }
 
@@ -161,16 +161,16 @@ void TrainStep::embed_and_backward(int64_t step, MicroBatchSource& batches, Micr
                                    const TargetCounts& counts) {
   arena_.reset();
   const Communicator& dp = *groups_.dp;
-  const int64_t samples = config_.batch.global, local = samples / dp.size();
-  const int64_t texts = traits_of(config_.model).texts_of_sample;
+  const int64_t samples = options_.batch.global, local = samples / dp.size();
+  const int64_t texts = traits_of(options_.model).texts_of_sample;
   const Range own = {dp.rank() * local, (dp.rank() + 1) * local};
-  const Shape shape = {samples * texts, config_.model.hidden_size};
+  const Shape shape = {samples * texts, options_.model.hidden_size};
   const Tensor embeddings = arena_.allocate(shape, DType::f32);
   const Tensor gradient = arena_.allocate(shape, DType::f32);
-  const auto length = static_cast<float>(std::sqrt(config_.model.similarity_scale));
+  const auto length = static_cast<float>(std::sqrt(options_.model.similarity_scale));
   const auto rows_of = [&](const Tensor& all, int64_t i) {  // of a micro-batch
-    const int64_t first = (own.begin + i * config_.batch.micro) * texts;
-    return all.slice(first, first + config_.batch.micro * texts);
+    const int64_t first = (own.begin + i * options_.batch.micro) * texts;
+    return all.slice(first, first + options_.batch.micro * texts);
   };
   FlightRecorder* recorder = FlightRecorder::current();
   const auto embed = [&](int64_t i) {

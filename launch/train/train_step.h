@@ -7,7 +7,7 @@
 
 #include "core/arena.h"
 #include "core/memory.h"
-#include "launch/config/run_config.h"
+#include "launch/config/sections.h"
 #include "launch/metrics/evaluation.h"
 #include "launch/metrics/noise_scale.h"
 #include "launch/train/optimizer/weight_update.h"
@@ -64,8 +64,8 @@ class TrainStep {
   };
 
   /// `arena` provides the activations. `units` are those of the model that `runner` runs. All
-  /// arguments but `config` must outlive this.
-  TrainStep(const RunConfig& config, MicroStepRunner& runner, OptimizerState& state,
+  /// arguments but `options` must outlive this.
+  TrainStep(const StepOptions& options, MicroStepRunner& runner, OptimizerState& state,
             ShardedUnits& units, const ParallelGroups& groups, Arena& arena);
 
   /// Runs step number `step`, counted from 0. Only enqueues work on the device. Throws on all ranks
@@ -90,7 +90,7 @@ class TrainStep {
   void compute_gradients(int64_t step, MicroBatchSource& batches, MicroStepRunner& runner);
 
   /// Whether run() measures the gradient of the first micro-batch in step number `step`, counted
-  /// from 0, for the noise scale (log.noise_scale_interval).
+  /// from 0, for the noise scale (StepOptions::noise_scale_interval).
   bool measures_noise(int64_t step) const;
   /// Returns, for the last step that measured, the squared norm of the mean gradient of a data
   /// rank's first micro-batch, averaged over the data ranks, and that of the step. Waits for the
@@ -125,7 +125,7 @@ class TrainStep {
                           const TargetCounts& counts);
   void require_all_gradients() const;
 
-  RunConfig config_;
+  StepOptions options_;
   MicroStepRunner& runner_;
   ParameterStore& store_;
   ShardedUnits& units_;
@@ -134,7 +134,7 @@ class TrainStep {
   WeightUpdate update_;
   OwnedTensor sums_;                             // (LossSums::kCount) fp64
   std::optional<ContrastiveLoss> contrastive_;   // with an embedding head
-  std::optional<LocalGradientNorm> local_norm_;  // with log.noise_scale_interval
+  std::optional<LocalGradientNorm> local_norm_;  // with noise_scale_interval
   OwnedTensor first_squares_;                    // (1) fp64, of the last measurement
   bool values_are_rounded_ = true;               // false after reset(): masters came from elsewhere
 };

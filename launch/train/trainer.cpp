@@ -77,7 +77,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
                  Device device, size_t free_bytes)
     : config_(config),
       groups_(groups),
-      rows_(sequence_shard(config, groups)),
+      rows_(sequence_shard(config.parallel, groups)),
       model_(std::make_unique<Model>(config.model, store_, *groups.tp)),
       memory_(plan_for(config, groups, device, free_bytes)),
       arena_(device, memory_.arena_bytes),
@@ -91,23 +91,25 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
       tokenizer_(data.tokenizer),
       token_bytes_(data.eval && data.tokenizer ? TokenBytes(*data.tokenizer) : TokenBytes()),
       chat_(data.chat ? data.chat : config.data.chat_form),
-      device_batch_(batch_shape(config.batch.micro, config), device),
-      step_batches_(batches_, batch_shape(config.batch.micro, config), device_batch_, device),
-      eval_batches_(batches_, batch_shape(config.batch.micro, config), device),
+      device_batch_(batch_shape(config.batch.micro, config.model, config.mlm), device),
+      step_batches_(batches_, batch_shape(config.batch.micro, config.model, config.mlm),
+                    device_batch_, device),
+      eval_batches_(batches_, batch_shape(config.batch.micro, config.model, config.mlm), device),
       micro_steps_(*model_, store_, *groups.tp, device,
-                   !cuda_graph_unsupported_reason(config, device, groups)),
+                   !cuda_graph_unsupported_reason(config.step_options(), device, groups)),
       background_save_(groups.world) {
   if constexpr (kHasCuda) {
     if (device.is_cuda()) cuda::workspace(memory_.workspace_bytes);  // so that it need not grow
   }
-  state_.emplace(allocate_for_training(config, groups, device, store_));
+  state_.emplace(allocate_for_training(config.step_options(), groups, device, store_));
   units_.emplace(store_, groups, config.parallel.grad_reduce_dtype);
   model_->listen(&*units_);
   for (const auto& questions : choices_) {
     choice_batches_.push_back(
         continuation_batches(questions, config.model, config.batch.micro, *groups.dp));
   }
-  train_step_ = std::make_unique<TrainStep>(config, micro_steps_, *state_, *units_, groups, arena_);
+  train_step_ = std::make_unique<TrainStep>(config.step_options(), micro_steps_, *state_, *units_,
+                                            groups, arena_);
   if (config.train.check_replicas_interval > 0) replica_check_.emplace(*state_, groups_);
   if (!config.eval.prompts.empty()) sample_writer_.emplace(config_, tokenizer_.get(), data.chat);
   if (copies_checkpoints(config)) {
@@ -166,7 +168,8 @@ std::optional<std::string> Trainer::tune_products() {
   arena_.reset();
   const Arena::Scope scope(arena_);
   const Tensor scratch = arena_.allocate({static_cast<int64_t>(arena_.capacity())}, DType::u8);
-  return agree_on_algorithms(products_of_step(config_, groups_), scratch, groups_.world);
+  return agree_on_algorithms(products_of_step(config_.step_options(), groups_), scratch,
+                             groups_.world);
 }
 
 void Trainer::start_at(int64_t step, int64_t samples, RunState run) {
@@ -387,7 +390,7 @@ RunState Trainer::state_to_save(bool by_time) const {
   run.imported_from.clear();
   run.gpu_versions = gpu_versions_;
   run.labels = config_.data.labels;
-  run.hides_targets = batch_shape(1, config_).hides_targets;
+  run.hides_targets = batch_shape(1, config_.model, config_.mlm).hides_targets;
   run.truncate = config_.data.truncate;
   if (config_.model.lora_rank > 0) {
     for (const Parameter& parameter : store_.parameters()) {

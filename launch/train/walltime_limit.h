@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "launch/config/run_config.h"
+#include "launch/config/sections.h"
 
 namespace tessera {
 

@@ -82,7 +82,7 @@ class TwoMicroBatches {
         groups_(groups),
         model_(run.model, store_, *groups.tp),
         batches_{test::RandomBatch(run.model, 2, 1), test::RandomBatch(run.model, 2, 2)} {
-    allocate_for_training(run, groups, test::test_device(), store_).initialize(5);
+    allocate_for_training(run.step_options(), groups, test::test_device(), store_).initialize(5);
   }
 
   /// The same, with the values of blocks present only where they are used.
@@ -126,7 +126,7 @@ class TwoMicroBatches {
     ctx.training = true;
     ctx.recompute = run_.train.recompute;
     ctx.first_sequence = 2 * i;
-    ctx.rows = sequence_shard(run_, groups_);
+    ctx.rows = sequence_shard(run_.parallel, groups_);
     return ctx;
   }
 

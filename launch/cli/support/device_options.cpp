@@ -4,7 +4,7 @@
 
 namespace tessera {
 
-void add_device_options(CLI::App& command, DeviceOptions& options) {
+void add_device_options(CLI::App& command, DeviceRequest& options) {
   add_choice(
       command, "--device", options.device,
       {{"auto", DeviceChoice::automatic}, {"cpu", DeviceChoice::cpu}, {"cuda", DeviceChoice::cuda}},

@@ -77,7 +77,7 @@ void predict_for_file(const LoadedModel& loaded, const FileOptions& options,
   });
   require_same_on_ranks(world, {{"the content of " + options.input, checksum}},
                         "Give all hosts the same file");
-  predict_file(*prediction, *loaded.model, options.output, {world, *loaded.groups->dp},
+  predict_file(*prediction, *loaded.model, options.output, {world, *loaded.ranks->groups.dp},
                replace_if(options.overwrite));
   if (world.rank() != 0) return;
   print_out("{}: predictions for {} {}\n", options.output, prediction->size(),

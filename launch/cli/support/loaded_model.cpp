@@ -12,7 +12,6 @@
 #include "launch/support/files/mapped_file.h"
 #include "launch/tokenizers/id_tokenizer.h"
 #include "parallel/communicators/exchange.h"
-#include "parallel/host/host_threads.h"
 
 namespace tessera {
 namespace {
@@ -39,7 +38,7 @@ void require_tokenizer(const Tokenizer& tokenizer, std::string_view option,
 }
 
 LoadedModel load_model(const std::filesystem::path& checkpoint, bool ema,
-                       const DeviceOptions& devices, Communicator& world, int64_t rows,
+                       const DeviceRequest& devices, Communicator& world, int64_t rows,
                        std::optional<int64_t> tensor) {
   ServedWorld* const served = ServedWorld::current();
   std::string name;
@@ -53,26 +52,16 @@ LoadedModel load_model(const std::filesystem::path& checkpoint, bool ema,
   }
   LoadedModel loaded;
   loaded.path = checkpoint;
-  all_or_none(world, [&] {
-    const int64_t ranks = tensor.value_or(1);
-    require(world.size() % ranks == 0,
-            "--tensor is {}, but {} ranks were started: choose a divisor of their number", ranks,
-            world.size());
-  });
-  apply_host_threads(world);
-  loaded.devices = std::make_shared<const OpenedDevices>(devices.open(world));
-  if (tensor) {
-    loaded.groups = std::make_shared<const ParallelGroups>(
-        make_parallel_groups(*loaded.devices->world, {.tensor = *tensor}));
-  }
-  Communicator& tp = loaded.groups ? *loaded.groups->tp : *loaded.devices->world;
+  const GridShape shape = shape_of_option(tensor.value_or(world.size()), world);
+  loaded.ranks = std::make_shared<const OpenedRanks>(devices, shape, world);
   all_or_none(world, [&] {
     Checkpoint opened = Checkpoint::open(loaded.path);
     if (ema) opened.use_average();
     loaded.run = read_run_state(opened.manifest());
     loaded.chat = checkpoint_chat(opened);
     loaded.tokenizer = tokenizer_of(opened);
-    loaded.model = std::make_shared<TextModel>(opened, tp, loaded.devices->device, rows);
+    loaded.model = std::make_shared<TextModel>(opened, *loaded.ranks->groups.tp,
+                                               loaded.ranks->devices.device, rows);
   });
   if (served != nullptr) {
     served->kept = std::make_shared<const LoadedModel>(loaded);

@@ -10,19 +10,18 @@
 #include "launch/checkpoint/run_state.h"
 #include "launch/cli/support/device_options.h"
 #include "launch/config/chat_form.h"
+#include "launch/devices/opened_ranks.h"
 #include "launch/tokenizers/tokenizer.h"
 #include "launch/tools/predict/text_model.h"
-#include "parallel/process_grid.h"
 
 namespace tessera {
 
 /// The common state of commands that query a trained model: the checkpoint's model, on all ranks,
 /// and its tokenizer.
 struct LoadedModel {
-  std::shared_ptr<const OpenedDevices> devices;
-  std::shared_ptr<const ParallelGroups> groups;  ///< if data ranks share the texts
-  std::filesystem::path path;                    ///< of the step's folder
-  RunState run;                                  ///< what else the checkpoint keeps
+  std::shared_ptr<const OpenedRanks> ranks;
+  std::filesystem::path path;            ///< of the step's folder
+  RunState run;                          ///< what else the checkpoint keeps
   std::shared_ptr<const ChatForm> chat;  ///< what surrounds its messages, if it learned from any
   std::shared_ptr<const Tokenizer> tokenizer;
   std::shared_ptr<TextModel> model;
@@ -38,7 +37,7 @@ void require_tokenizer(const Tokenizer& tokenizer, std::string_view option,
 /// and the next call with the same arguments returns it unless the folder has other weights by
 /// then. Throws on all ranks or none. Collective.
 LoadedModel load_model(const std::filesystem::path& checkpoint, bool ema,
-                       const DeviceOptions& devices, Communicator& world, int64_t rows = 1,
+                       const DeviceRequest& devices, Communicator& world, int64_t rows = 1,
                        std::optional<int64_t> tensor = std::nullopt);
 
 }  // namespace tessera

@@ -130,11 +130,10 @@ BatchShape batch_shape(int64_t sequences, const ModelTraits& traits) {
   return shape;
 }
 
-BatchShape batch_shape(int64_t sequences, const RunConfig& config) {
-  const ModelTraits traits = traits_of(config.model);
+BatchShape batch_shape(int64_t sequences, const ModelConfig& model, const MaskingOptions& mlm) {
+  const ModelTraits traits = traits_of(model);
   BatchShape shape = batch_shape(sequences, traits);
-  shape.hides_targets =
-      traits.objective == Objective::masked_lm && config.mlm.hide == MaskHide::attention;
+  shape.hides_targets = traits.objective == Objective::masked_lm && mlm.hide == MaskHide::attention;
   return shape;
 }
 

@@ -8,7 +8,7 @@
 
 #include "core/memory.h"
 #include "core/trace/device_mark.h"
-#include "launch/config/run_config.h"
+#include "launch/config/masking_options.h"
 #include "launch/data/sample.h"
 #include "models/architecture.h"
 #include "models/token_batch.h"
@@ -28,10 +28,9 @@ struct BatchShape {
   bool hides_targets = false;  ///< no token attends to those with a target (MaskHide::attention)
 };
 
-/// The shape of micro-batches of B rows for a model, and of those of a run, whose objective may
-/// hide targets.
+/// The shape of micro-batches of B rows for a model, also for one whose masked LM may hide targets.
 BatchShape batch_shape(int64_t sequences, const ModelTraits& traits);
-BatchShape batch_shape(int64_t sequences, const RunConfig& config);
+BatchShape batch_shape(int64_t sequences, const ModelConfig& model, const MaskingOptions& mlm);
 
 /// Assembles a micro-batch of up to B rows of T tokens, row by row, in host memory that is
 /// allocated once for the largest possible batch. Only scratch() may grow.

@@ -85,7 +85,8 @@ class Designer {
       make_data(options_);
     });
     all_or_none(world_, [&] { read_data(); });
-    OpenedRanks ranks(config_of(design_.draft, options_.files), world_);
+    const RunConfig config = config_of(design_.draft, options_.files);
+    OpenedRanks ranks(device_request(config), config.grid_shape(), world_);
     ranks_ = &ranks;
     choose_precision(ranks.devices.device);
     measure_candidates();

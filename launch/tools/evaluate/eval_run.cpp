@@ -19,7 +19,7 @@
 #include "launch/data/datasets/labeled_lines.h"
 #include "launch/data/sample_source.h"
 #include "launch/data/training_data.h"
-#include "launch/devices/open_devices.h"
+#include "launch/devices/opened_ranks.h"
 #include "launch/support/files/folders.h"
 #include "launch/tools/evaluate/eval_dump.h"
 #include "launch/tools/evaluate/eval_model.h"
@@ -28,7 +28,6 @@
 #include "launch/train/evaluation_pass.h"
 #include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
-#include "parallel/host/host_threads.h"
 
 namespace tessera {
 namespace {
@@ -142,7 +141,7 @@ class EvalRun {
     report_.notes = std::move(notes);
     report_.samples = samples->num_samples();
     const int64_t micro = options_.micro_batch;
-    const BatchShape shape = batch_shape(micro, config_);
+    const BatchShape shape = batch_shape(micro, config_.model, config_.mlm);
     model_ = std::make_unique<EvalModel>(checkpoint, config_.model, shape, *groups_.tp, device_);
     const BatchLayout layout = {micro * groups_.dp->size(), micro, groups_.dp->rank(),
                                 groups_.dp->size()};
@@ -187,11 +186,8 @@ void check_files(const EvalOptions& options) {
 
 EvalReport run_eval(const EvalOptions& options, Communicator& world) {
   const fs::path path = resolve_checkpoint(options.checkpoint, world);
-  apply_host_threads(world);
+  const GridShape shape = shape_of_option(options.tensor, world);
   all_or_none(world, [&] {
-    require(world.size() % options.tensor == 0,
-            "--tensor is {}, but {} ranks were started: choose a divisor of their number",
-            options.tensor, world.size());
     require(!options.dump || world.size() == 1,
             "--dump writes what one rank evaluated, but {} ranks were started: start one",
             world.size());
@@ -200,9 +196,8 @@ EvalReport run_eval(const EvalOptions& options, Communicator& world) {
             "leave one of them out");
   });
   const MemoryUse use("", kEvalMemoryAdvice);
-  const OpenedDevices devices = open_devices({options.device, options.backend}, world);
-  const ParallelGroups groups = make_parallel_groups(*devices.world, {.tensor = options.tensor});
-  return EvalRun(options, groups, path, devices.device).run();
+  const OpenedRanks ranks(options.devices, shape, world);
+  return EvalRun(options, ranks.groups, path, ranks.devices.device).run();
 }
 
 }  // namespace tessera

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "launch/config/chat_format.h"
-#include "launch/config/run_config.h"
 #include "launch/data/sampling/data_split.h"
+#include "launch/devices/open_devices.h"
 #include "launch/metrics/evaluation.h"
 #include "launch/support/text/json.h"
 #include "models/model_config.h"
@@ -28,8 +28,7 @@ struct EvalOptions {
   int64_t tensor = 1;                  ///< ranks that share one replica
   int64_t micro_batch = 8;             ///< samples of a data rank at once
   std::optional<int64_t> max_samples;  ///< spread evenly; by default all
-  DeviceChoice device = DeviceChoice::automatic;
-  Backend backend = Backend::automatic;
+  DeviceRequest devices = {};
   std::optional<std::string> dump;  ///< a safetensors file of what was evaluated
   /// Files of questions to answer instead of evaluating data.
   std::vector<std::string> multiple_choice;

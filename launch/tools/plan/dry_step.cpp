@@ -33,7 +33,7 @@ TokenBatch full_micro_batch(const RunConfig& config) {
   const int64_t rows = config.batch.micro;
   const ModelTraits traits = traits_of(config.model);
   const int64_t documents = rows * std::max<int64_t>(1, traits.texts_of_sample);
-  TokenBatch batch = full_batch_on_meta(batch_shape(rows, config));
+  TokenBatch batch = full_batch_on_meta(batch_shape(rows, config.model, config.mlm));
   keep_documents(batch, documents);
   batch.document_length = config.model.seq_length;
   batch.target_rows = batch.target_rows.slice(0, rows * targets_of_row(config));
@@ -61,7 +61,8 @@ TargetCounts full_batch_counts(const RunConfig& config) {
 }
 
 void dry_run_step(const RunConfig& config, MetaGroups& meta, WorkLog* work) {
-  DryRun(config, meta).train_step(full_micro_batch(config), full_batch_counts(config), work);
+  DryRun(config.step_options(), meta)
+      .train_step(full_micro_batch(config), full_batch_counts(config), work);
 }
 
 }  // namespace tessera

@@ -243,7 +243,8 @@ class Prover {
 
   void check_masks(const std::string& of, const ModelConfig& model, int tensor, bool sequence) {
     check(of + ": no row depends on one that it must not see", [&]() -> std::optional<std::string> {
-      const bool hides = batch_shape(1, certificate_.small).hides_targets;
+      const bool hides =
+          batch_shape(1, certificate_.small.model, certificate_.small.mlm).hides_targets;
       const LeakReport report = find_leaks(model, model, tensor, sequence, {hides, hides});
       if (certificate_.masks.rows == 0) certificate_.masks = report;
       if (report.leak_count > 0) {

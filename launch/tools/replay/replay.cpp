@@ -79,7 +79,7 @@ bool ReplayReport::same_bits() const {
 
 ReplayReport run_replay(const ReplayOptions& options, Communicator& world) {
   RunInputs inputs = open_run_inputs(world, [&] { return config_of(options); });
-  OpenedRanks ranks(inputs.config, world);
+  OpenedRanks ranks(device_request(inputs.config), inputs.config.grid_shape(), world);
   RunSetup run(std::move(inputs), ranks, /*measures_peak=*/false);
   Trainer& trainer = *run.trainer;
   const ParameterStore& store = trainer.parameters();

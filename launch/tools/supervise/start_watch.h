@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/config/run_config.h"
+#include "launch/config/sections.h"
 #include "launch/tools/supervise/run_end.h"
 #include "parallel/watchdog/hang_report.h"
 

@@ -66,7 +66,8 @@ std::vector<std::string> names_of(const std::vector<DocumentName>& documents) {
 
 LoadedStep::LoadedStep(const StepParts& parts, int64_t first_place)
     : parts_(parts), first_place_(first_place) {
-  const BatchShape shape = batch_shape(parts.config.batch.micro, parts.config);
+  const BatchShape shape =
+      batch_shape(parts.config.batch.micro, parts.config.model, parts.config.mlm);
   buffers_.reserve(static_cast<size_t>(size()));
   for (int64_t i = 0; i < size(); ++i) buffers_.emplace_back(shape, parts.arena.device());
 }

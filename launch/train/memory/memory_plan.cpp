@@ -23,7 +23,7 @@ namespace tessera {
 namespace {
 
 size_t batch_bytes(int64_t sequences, const RunConfig& config) {
-  const TokenBatch largest = full_batch_on_meta(batch_shape(sequences, config));
+  const TokenBatch largest = full_batch_on_meta(batch_shape(sequences, config.model, config.mlm));
   size_t sum = 0;
   for (const Tensor* tensor : tensors_of(largest)) sum += tensor->bytes();
   return sum;
@@ -47,6 +47,23 @@ class AlgorithmsOf {
   bool deterministic_ = deterministic_algorithms();
   bool cudnn_dropout_ = cudnn_dropout_allowed();
 };
+
+/// A full micro-batch with the documents of a run: rows of one length, or several documents of any
+/// lengths in a row, of which 64 are assumed.
+TokenBatch full_batch_of_documents(const RunConfig& config) {
+  constexpr int64_t kDocumentsOfRow = 64;  // so many that a call of cuDNN is full
+  const DataSection& data = config.data;
+  const bool is_causal = traits_of(config.model).objective == Objective::causal_lm;
+  const bool is_packed = is_causal ? data.packing == Packing::documents || data.separate_documents
+                                   : data.short_samples == ShortSamples::pack;
+  const ModelTraits traits = traits_of(config.model);
+  TokenBatch batch = full_batch_on_meta(batch_shape(config.batch.micro, config.model, config.mlm));
+  int64_t documents = batch.sequences * std::max<int64_t>(1, traits.texts_of_sample);
+  if (is_packed) documents = std::min(documents * kDocumentsOfRow, batch.num_tokens());
+  keep_documents(batch, documents);
+  if (is_causal && !is_packed) batch.document_length = batch.seq_length;
+  return batch;
+}
 
 /// The block that the ops of a run's steps request from a GPU as scratch memory.
 size_t plan_workspace(const RunConfig& config, DryRun& dry_run, bool has_gpu) {
@@ -125,11 +142,8 @@ MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, De
   // The first tensor rank has the most rows of activations.
   MetaGroups meta(groups.world.size(), groups.grid.shape(),
                   groups.world.rank() - groups.tp->rank());
-  DryRun dry_run(config, meta);
-  for (const TokenBatch& batch : batches_for_memory(config.model, config.batch.micro)) {
-    dry_run.train_step(batch, {});
-    dry_run.evaluate(batch);
-  }
+  DryRun dry_run(config.step_options(), meta);
+  dry_run.run_largest();
 
   const OptimizerState& state = dry_run.state();
   const ParameterStore& store = state.store();

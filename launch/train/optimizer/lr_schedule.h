@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "launch/config/run_config.h"
+#include "launch/config/sections.h"
 
 namespace tessera {
 

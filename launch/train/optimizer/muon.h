@@ -9,7 +9,7 @@
 #include "core/arena.h"
 #include "core/ops/stochastic_rounding.h"
 #include "core/parameters/optimizer_state.h"
-#include "launch/config/run_config.h"
+#include "launch/config/sections.h"
 #include "launch/train/optimizer/optimizer_groups.h"
 #include "parallel/process_grid.h"
 

@@ -96,9 +96,9 @@ void check_pattern(const std::string& key, const std::string& pattern,
       parameters.size() > some.size() ? ", ..." : "");
 }
 
-void check_adapters(const RunConfig& config, const ParameterStore& store) {
-  if (config.model.lora_rank == 0) return;
-  for (const std::string& pattern : config.model.lora_targets) {
+void check_adapters(const ModelConfig& model, const ParameterStore& store) {
+  if (model.lora_rank == 0) return;
+  for (const std::string& pattern : model.lora_targets) {
     require(matches_adapted_layer(pattern, store),
             "model.lora_targets has the pattern {}, but no linear layer within the blocks has such "
             "a name, such as blocks.0.attention.qkv or blocks.0.mlp.down: `tessera inspect` of a "
@@ -120,12 +120,12 @@ bool matches_adapted_layer(const std::string& pattern, const ParameterStore& sto
   });
 }
 
-bool is_frozen(const RunConfig& config, const std::string& parameter) {
-  if (matches_any(config.optimizer.frozen, parameter)) return true;
-  if (config.model.lora_rank == 0 || is_of_low_rank_adapter(parameter)) return false;
-  if (matches_any(config.optimizer.trained, parameter)) return false;
-  const bool classifies =
-      config.model.head == Head::classification || config.model.head == Head::token_classification;
+bool is_frozen(const StepOptions& options, const std::string& parameter) {
+  if (matches_any(options.optimizer.frozen, parameter)) return true;
+  if (options.model.lora_rank == 0 || is_of_low_rank_adapter(parameter)) return false;
+  if (matches_any(options.optimizer.trained, parameter)) return false;
+  const bool classifies = options.model.head == Head::classification ||
+                          options.model.head == Head::token_classification;
   return !classifies || !(parameter.starts_with("classifier.") || parameter.starts_with("pooler."));
 }
 
@@ -163,34 +163,35 @@ OptimizerGroups optimizer_groups(const OptimizerSection& settings, const Paramet
   return result;
 }
 
-OptimizerState allocate_for_training(const RunConfig& config, const ParallelGroups& groups,
+OptimizerState allocate_for_training(const StepOptions& options, const ParallelGroups& groups,
                                      Device device, ParameterStore& store) {
-  for (const std::string& pattern : config.optimizer.frozen) {
+  for (const std::string& pattern : options.optimizer.frozen) {
     check_pattern("optimizer.frozen", pattern, store);
   }
-  for (const std::string& pattern : config.optimizer.trained) {
+  for (const std::string& pattern : options.optimizer.trained) {
     check_pattern("optimizer.trained", pattern, store);
   }
-  for (const auto& scale : config.optimizer.lr_scales) {
+  for (const auto& scale : options.optimizer.lr_scales) {
     check_pattern("optimizer.lr_scales", scale.first, store);
   }
-  check_adapters(config, store);
-  store.freeze([&](const Parameter& parameter) { return is_frozen(config, parameter.name); });
+  check_adapters(options.model, store);
+  store.freeze([&](const Parameter& parameter) { return is_frozen(options, parameter.name); });
   require(std::ranges::any_of(store.parameters(), [](const Parameter& p) { return !p.frozen; }),
           "optimizer.frozen has all parameters: leave some to train");
-  const OptimizerSection& optimizer = config.optimizer;
+  const OptimizerSection& optimizer = options.optimizer;
   require(optimizer.name != OptimizerName::muon ||
               std::ranges::any_of(
                   store.parameters(),
                   [&](const Parameter& p) { return !p.frozen && updates_matrices(optimizer, p); }),
           "optimizer.name is muon, but optimizer.frozen has all weights of the blocks, which are "
           "what it updates: leave some to train, or choose adamw");
-  if (sequence_shard(config, groups).split()) store.shard_rows();
-  require(groups.grid.shape().shards == config.grid_shape().shards,
+  if (sequence_shard(options.parallel, groups).split()) store.shard_rows();
+  require(groups.grid.shape().shards == options.parallel.grid_shape().shards,
           "parallel.zero is {}, but the groups of this run were made for another stage",
-          config.parallel.zero);
-  store.allocate(device, config.run.precision, StoreFor::training,
-                 sharding_of_trained(config, groups), sharding_of_frozen(config, groups));
+          options.parallel.zero);
+  store.allocate(device, options.precision, StoreFor::training,
+                 sharding_of_trained(options.parallel, groups),
+                 sharding_of_frozen(options.parallel, groups));
   return OptimizerState(store, state_spec(optimizer));
 }
 

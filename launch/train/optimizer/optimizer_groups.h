@@ -4,14 +4,14 @@
 #include <vector>
 
 #include "core/parameters/optimizer_state.h"
-#include "launch/config/run_config.h"
+#include "launch/config/sections.h"
 #include "parallel/process_grid.h"
 
 namespace tessera {
 
 /// Whether training leaves a parameter as it is: optimizer.frozen has it, or the model has low-rank
 /// adapters and it is neither theirs, nor in optimizer.trained, nor of a head that classifies.
-bool is_frozen(const RunConfig& config, const std::string& parameter);
+bool is_frozen(const StepOptions& options, const std::string& parameter);
 
 /// Whether a pattern matches the name of a parameter, or of a layer that has a low-rank adapter.
 bool matches_parameter(const std::string& pattern, const ParameterStore& store);
@@ -43,9 +43,9 @@ OptimizerStateSpec state_spec(const OptimizerSection& settings);
 OptimizerGroups optimizer_groups(const OptimizerSection& settings, const ParameterStore& store);
 
 /// Freezes and allocates the parameters of a model for training on this rank, and allocates the
-/// optimizer's state. Throws if a pattern of the configuration matches no name, or if nothing is
+/// optimizer's state. Throws if a pattern of the options matches no name, or if nothing is
 /// left to train.
-OptimizerState allocate_for_training(const RunConfig& config, const ParallelGroups& groups,
+OptimizerState allocate_for_training(const StepOptions& options, const ParallelGroups& groups,
                                      Device device, ParameterStore& store);
 
 }  // namespace tessera

@@ -4,19 +4,19 @@
 
 namespace tessera {
 
-WeightUpdate::WeightUpdate(const RunConfig& config, OptimizerState& state, ShardedUnits& units,
+WeightUpdate::WeightUpdate(const StepOptions& options, OptimizerState& state, ShardedUnits& units,
                            const ParallelGroups& groups)
     : groups_(groups),
       units_(units),
       clip_(state.store(), groups,
-            {.max_norm = config.optimizer.grad_clip,
-             .max_skipped_steps = config.train.max_skipped_steps,
-             .spike_factor = config.train.spike_factor},
-            config.train.spike_window),
-      optimizer_(config.optimizer, state, groups, static_cast<uint64_t>(config.run.seed)) {
+            {.max_norm = options.optimizer.grad_clip,
+             .max_skipped_steps = options.train.max_skipped_steps,
+             .spike_factor = options.train.spike_factor},
+            options.train.spike_window),
+      optimizer_(options.optimizer, state, groups, options.seed) {
   if (groups.replicas->size() > 1) {
-    reducer_ =
-        std::make_unique<GradientReducer>(state.store(), groups, config.parallel.grad_reduce_dtype);
+    reducer_ = std::make_unique<GradientReducer>(state.store(), groups,
+                                                 options.parallel.grad_reduce_dtype);
   }
   if (groups.tp->size() > 1) {
     partial_gradients_ = std::make_unique<PartialGradients>(state.store(), *groups.tp);

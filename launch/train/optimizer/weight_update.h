@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "core/parameters/optimizer_state.h"
-#include "launch/config/run_config.h"
+#include "launch/config/sections.h"
 #include "launch/train/optimizer/gradient_clip.h"
 #include "launch/train/optimizer/optimizer.h"
 #include "models/losses.h"
@@ -24,7 +24,7 @@ inline constexpr const char* kOptimizerRange = "optimizer";
 class WeightUpdate {
  public:
   /// `state`, `units` and `groups` must outlive this.
-  WeightUpdate(const RunConfig& config, OptimizerState& state, ShardedUnits& units,
+  WeightUpdate(const StepOptions& options, OptimizerState& state, ShardedUnits& units,
                const ParallelGroups& groups);
 
   /// Receives final gradients from the step's last backward pass; null with a single replica.

@@ -34,7 +34,7 @@ struct Outputs {
 /// Trains a model on one batch.
 class Learner {
  public:
-  explicit Learner(const RunConfig& config)
+  explicit Learner(const StepOptions& config)
       : config_(config), model_(config.model, store_, *self_), batch_(config.model, kRows, 3) {
     state_.emplace(allocate_for_training(config_, groups_, test::test_device(), store_));
     state_->initialize(5);
@@ -80,7 +80,7 @@ class Learner {
   const ParameterStore& store() const { return store_; }
 
  private:
-  RunConfig config_;
+  StepOptions config_;
   std::unique_ptr<Communicator> self_ = make_self_communicator();
   ParallelGroups groups_ = make_parallel_groups(*self_);
   Arena arena_{test::test_device(), size_t{64} << 20};
@@ -92,8 +92,8 @@ class Learner {
 };
 
 /// A model of a kind. With `is_mup`, that of width 32 is the base.
-RunConfig config_of(ModelKind kind, int64_t width, bool is_mup) {
-  RunConfig config;
+StepOptions config_of(ModelKind kind, int64_t width, bool is_mup) {
+  StepOptions config;
   ModelConfig& model = config.model;
   apply_preset(model, kind);
   model.num_layers = 2;
@@ -149,7 +149,7 @@ std::ostream& operator<<(std::ostream& out, const Growth& growth) {
 Growth growth_of(ModelKind kind, OptimizerName optimizer, bool is_mup) {
   std::map<int64_t, double> logits, hidden, attention;
   for (const int64_t width : {32, 64, 128, 256}) {
-    RunConfig config = config_of(kind, width, is_mup);
+    StepOptions config = config_of(kind, width, is_mup);
     config.optimizer.name = optimizer;
     Learner learner(config);
     const Outputs before = learner.outputs();
@@ -203,7 +203,7 @@ TEST(Mup, BaseModelIsStandardBitForBit) {
   for (const ModelKind kind : {ModelKind::gpt2, ModelKind::bert, ModelKind::t5, ModelKind::vit}) {
     for (const OptimizerName optimizer : {OptimizerName::adamw, OptimizerName::muon}) {
       SCOPED_TRACE(std::string(to_string(kind)));
-      std::vector<RunConfig> configs;
+      std::vector<StepOptions> configs;
       for (const bool is_mup : {false, true}) {
         configs.push_back(config_of(kind, kBaseWidth, is_mup));
         configs.back().optimizer.name = optimizer;
@@ -219,7 +219,7 @@ TEST(Mup, BaseModelIsStandardBitForBit) {
 }
 
 TEST(Mup, EachRoleHasItsRule) {
-  RunConfig config = config_of(ModelKind::llama, 4 * kBaseWidth, /*is_mup=*/true);
+  StepOptions config = config_of(ModelKind::llama, 4 * kBaseWidth, /*is_mup=*/true);
   config.optimizer.weight_decay = 0.5;
   config.optimizer.lr_scales = {{"*.mlp.down.*", 3.0}};
   const auto self = make_self_communicator();
