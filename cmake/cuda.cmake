@@ -57,7 +57,7 @@ function(tessera_add_cuda)
     # The same kernels, compiled as C++ with tests/emulator/include/cuda_runtime.h.
     set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX)
     target_compile_options(tessera_core PRIVATE -xc++ -Wno-unknown-pragmas)
-    target_include_directories(tessera_flags INTERFACE ${CMAKE_SOURCE_DIR}/tests/emulator/include)
+    target_include_directories(tessera_flags INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/tests/emulator/include>)
     # The emulator's hot loops, which no sanitizer needs to check.
     set(unchecked block mma)
     if(TESSERA_SANITIZE MATCHES address)

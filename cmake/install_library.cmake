@@ -1,0 +1,45 @@
+# `cmake --install BUILD --component development`: the libraries for programs that train with a loop of their own
+# (docs/examples/library), their headers, and find_package(Tessera). Not installed by default, nor in packages: they need
+# the compiler, the libraries and, for TESSERA_NATIVE, the kind of processor of this build.
+include(GNUInstallDirs)
+set(development COMPONENT development EXCLUDE_FROM_ALL)
+set(libraries core parallel models support tokenizers config data checkpoint metrics logging devices generation train)
+set(exported tessera_flags onednn)
+if(parquet_found)
+  list(APPEND exported parquet)
+endif()
+foreach(library ${libraries})
+  set_target_properties(tessera_${library} PROPERTIES EXPORT_NAME ${library})
+  list(APPEND exported tessera_${library})
+endforeach()
+set_target_properties(tessera_flags PROPERTIES EXPORT_NAME flags)
+set(headers ${CMAKE_INSTALL_INCLUDEDIR}/tessera)
+set(include_folders ${headers})
+if(TESSERA_CUDA STREQUAL "EMULATED")
+  list(APPEND include_folders ${headers}/emulator)
+  install(DIRECTORY tests/emulator/include/ DESTINATION ${headers}/emulator ${development})
+endif()
+install(TARGETS ${exported} EXPORT Tessera ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} ${development}
+  INCLUDES DESTINATION ${include_folders})
+
+list(TRANSFORM libraries PREPEND launch/)
+list(TRANSFORM libraries REPLACE "^launch/(core|parallel|models)$" "\\1")
+foreach(folder ${libraries})
+  install(DIRECTORY ${folder}/ DESTINATION ${headers}/${folder} ${development}
+    FILES_MATCHING PATTERN "*.h" PATTERN "*.inc")
+endforeach()
+
+set(config ${CMAKE_INSTALL_LIBDIR}/cmake/Tessera)
+install(EXPORT Tessera FILE TesseraTargets.cmake NAMESPACE Tessera:: DESTINATION ${config} ${development})
+set(dependencies)
+if(TARGET CUDA::cudart)
+  string(APPEND dependencies "find_dependency(CUDAToolkit)\n")
+endif()
+if(TARGET Parquet::parquet_shared)
+  string(APPEND dependencies "find_dependency(Parquet CONFIG)\n")
+endif()
+file(WRITE ${CMAKE_BINARY_DIR}/library/TesseraDependencies.cmake "${dependencies}")
+include(CMakePackageConfigHelpers)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/library/TesseraConfigVersion.cmake COMPATIBILITY ExactVersion)
+install(FILES cmake/TesseraConfig.cmake ${CMAKE_BINARY_DIR}/library/TesseraDependencies.cmake
+  ${CMAKE_BINARY_DIR}/library/TesseraConfigVersion.cmake DESTINATION ${config} ${development})
