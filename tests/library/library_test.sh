@@ -9,7 +9,7 @@ folder=$build/library_test
 rm -rf "$folder"
 mkdir "$folder"
 cmake --install "$build" --component development --prefix "$folder/prefix" >"$folder/install.log"
-cmake -S "$example" -B "$folder/build" -DCMAKE_PREFIX_PATH="$folder/prefix" -DCMAKE_CXX_FLAGS="-Wall -Wextra -Werror" >"$folder/configure.log"
+cmake -G Ninja -S "$example" -B "$folder/build" -DCMAKE_PREFIX_PATH="$folder/prefix" -DCMAKE_CXX_FLAGS="-Wall -Wextra -Werror" >"$folder/configure.log"
 cmake --build "$folder/build"
 
 cd "$folder"
