@@ -5,7 +5,6 @@
 
 #include "core/error.h"
 #include "core/ops/elementwise.h"
-#include "core/trace/trace.h"
 #include "parallel/communicators/traffic.h"
 
 namespace tessera {
