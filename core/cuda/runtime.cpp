@@ -210,6 +210,31 @@ void wait_for_event(void* event) {
 
 void release_event(void* event) { cudaEventDestroy(static_cast<cudaEvent_t>(event)); }
 
+void* make_copy_stream() {
+  cudaStream_t made = nullptr;
+  check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "cudaStreamCreate");
+  return made;
+}
+
+void release_copy_stream(void* copies) { cudaStreamDestroy(static_cast<cudaStream_t>(copies)); }
+
+void copy_to_device(void* copies, void* to, const void* from, size_t bytes) {
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, static_cast<cudaStream_t>(copies)),
+        "a copy to the GPU");
+}
+
+void copies_wait_for_work(void* copies, void* event) {
+  record_event(event);
+  check(cudaStreamWaitEvent(static_cast<cudaStream_t>(copies), static_cast<cudaEvent_t>(event), 0),
+        "cudaStreamWaitEvent");
+}
+
+void work_waits_for_copies(void* copies, void* event) {
+  check(cudaEventRecord(static_cast<cudaEvent_t>(event), static_cast<cudaStream_t>(copies)),
+        "cudaEventRecord");
+  check(cudaStreamWaitEvent(stream(), static_cast<cudaEvent_t>(event), 0), "cudaStreamWaitEvent");
+}
+
 void make_memory_host_visible() { host_visible = true; }
 
 void* allocate(size_t bytes) {

@@ -66,6 +66,16 @@ void record_event(void* event);
 void wait_for_event(void* event);
 void release_event(void* event);
 
+/// A stream for copies beside the calling thread's work (a cudaStream_t as a pointer).
+void* make_copy_stream();
+void release_copy_stream(void* copies);
+/// Enqueues on it a copy from page-locked host memory to the GPU.
+void copy_to_device(void* copies, void* to, const void* from, size_t bytes);
+/// Makes it wait for what the calling thread has enqueued, or the thread's later work for its
+/// copies.
+void copies_wait_for_work(void* copies, void* event);
+void work_waits_for_copies(void* copies, void* event);
+
 /// Allocates zeroed memory on the calling thread's GPU. Throws, with the sizes, if there is too
 /// little.
 void* allocate(size_t bytes);

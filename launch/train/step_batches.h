@@ -33,6 +33,9 @@ class StepBatches final : public MicroBatchSource {
   size_t bytes() const { return prefetched_.bytes(); }
 
  private:
+  /// Starts to copy the next micro-batch to the GPU, if there is one.
+  void stage(int64_t i);
+
   const TokenBatches& batches_;
   DeviceBatch& device_batch_;
   PrefetchedBatches prefetched_;

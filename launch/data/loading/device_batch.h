@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "core/memory.h"
@@ -12,17 +13,34 @@ namespace tessera {
 /// Device memory for one micro-batch, filled from the host.
 class DeviceBatch {
  public:
-  /// For batches of up to this shape. Allocates nothing on the CPU.
-  DeviceBatch(const BatchShape& shape, Device device);
+  /// For batches of up to this shape. Allocates nothing on the CPU. With `stages`, batches of
+  /// images have memory for the next one, too.
+  DeviceBatch(const BatchShape& shape, Device device, bool stages = false);
+  ~DeviceBatch();
+  DeviceBatch(const DeviceBatch&) = delete;
+  DeviceBatch& operator=(const DeviceBatch&) = delete;
+
+  /// The memory it takes.
+  static size_t bytes_for(const BatchShape& shape, Device device, bool stages);
 
   /// Returns the batch of `buffers` on the device: the batch itself on the CPU, otherwise an
   /// asynchronous copy that replaces the previous one in stream order.
   TokenBatch upload(BatchBuffers& buffers);
 
-  size_t bytes() const { return memory_.bytes(); }
+  /// Starts to copy the batch while the GPU works, so that its upload() only moves it within the
+  /// GPU: images would otherwise delay each micro-batch by milliseconds. Does nothing without
+  /// memory for it, or if a staged batch has not been uploaded.
+  void stage(BatchBuffers& buffers);
+  /// Forgets a staged batch that will not be uploaded, so that its buffers may be filled again.
+  void discard_staged();
+
+  size_t bytes() const;
 
  private:
+  struct Staging;
+
   Buffer memory_;
+  std::unique_ptr<Staging> staging_;  ///< null without memory for the next batch
 };
 
 /// Returns the tensors that a batch has, in order of declaration.

@@ -163,7 +163,9 @@ MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, De
   working.staged_gradients = dry_run.units().gradient_bytes();
   if (device.is_cuda()) plan.workspace_bytes = plan_workspace(config, dry_run, has_gpu);
   working.workspace = plan.workspace_bytes;
-  working.device_batch = device.is_cuda() ? batch_bytes(config.batch.micro, config) : 0;
+  working.device_batch =
+      DeviceBatch::bytes_for(batch_shape(config.batch.micro, config.model, config.mlm), device,
+                             /*stages=*/true);
   working.checkpoint_copy =
       copies_checkpoints(config) ? checkpoint_copy_bytes(state, groups.replicas->size()) : 0;
   // This step's batch and the next, and two micro-batches of an evaluation.

@@ -48,7 +48,7 @@ struct WorkingMemory {
   size_t gathered_weights = 0;  ///< of blocks whose values are sharded
   size_t staged_gradients = 0;  ///< of blocks whose gradients are sharded
   size_t workspace = 0;         ///< scratch memory of ops and libraries on the GPU
-  size_t device_batch = 0;      ///< the current micro-batch on the GPU
+  size_t device_batch = 0;      ///< the current micro-batch on the GPU, and the next one of images
   size_t checkpoint_copy = 0;   ///< in host memory, for a background save
   size_t host_batches = 0;      ///< in host memory: loaded micro-batches
   size_t samples = 0;           ///< keys and values of a text of eval.prompts

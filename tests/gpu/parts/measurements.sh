@@ -86,7 +86,7 @@ measure() {
   numbers "$run/metrics.jsonl" | sed 1,5d | sort -g |
     awk -v model="$model" -v T="$length" -v rows="$rows" -v mib="$most" -v gpus="$n" -v tensor="$tensor" \
       -v micro_batches="$micro_batches" \
-      -v what="tessera${setting:+, $setting}$without" '
+      -v what="tessera${setting:+, $setting}${NCCL_MAX_CTAS:+, NCCL_MAX_CTAS=$NCCL_MAX_CTAS}$without" '
     {line[NR] = $0} END {
       split(line[int((NR + 1) / 2)], x)
       printf "measured: {\"what\": \"%s\", \"model\": \"%s\", \"seq_length\": %d, \"batch\": %d, ", what, model, T, rows
@@ -133,7 +133,8 @@ bert_base 512
 gpt2_350m 1024'
   return $status
 }
-# One model on an increasing number of GPUs; the batch grows with the data ranks.
+# One model on an increasing number of GPUs, and on all of them with few blocks of NCCL's kernels; the batch grows with
+# the data ranks.
 part_scaling() {
   [ "$(gpus)" -ge 2 ] || { note 'there is one GPU'; return 77; }
   local status=0 model=gpt2_350m length=1024 rows n tensor
@@ -153,6 +154,16 @@ part_scaling() {
 2 2
 4 2
 8 2"
+  # A reduction's blocks take multiprocessors from the products that it runs beside.
+  n=$(($(gpus) < 8 ? $(gpus) : 8))
+  for NCCL_MAX_CTAS in 4 8 16; do
+    export NCCL_MAX_CTAS
+    if [ "$(seconds_left)" -lt 20 ]; then
+      note "no time was left for NCCL_MAX_CTAS=$NCCL_MAX_CTAS"
+      continue
+    fi
+    measure $model $length $rows 1 "$n" 1 </dev/null || status=1
+  done
   return $status
 }
 peer() { "$python" "$here/peer_pytorch.py" "$model" --seq-length "$length" --batch "$1" "${options[@]}" </dev/null; }
