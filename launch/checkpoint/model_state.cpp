@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <iterator>
+#include <map>
 #include <memory>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -163,42 +166,126 @@ std::vector<std::string> unused_weights(const Checkpoint& checkpoint,
   return unused;
 }
 
+/// Pieces that the same ranks hold, in one order on all of them.
+struct SharedPieces {
+  int holders = 1;  ///< the number of these ranks
+  int holder = 0;   ///< this rank's place among them
+  std::vector<LocalTensor> pieces;
+};
+
+/// Adds the pieces of a parameter, its moments and its average that this rank holds.
+void add_pieces(const OptimizerState& state, const Parameter& parameter,
+                const std::shared_ptr<OwnedTensor>& scratch, std::vector<LocalTensor>& pieces) {
+  const OptimizerShard& own = state.of(parameter);
+  const auto hold = [&](const std::string& name, const char* kind, const Tensor& run) {
+    for_each_box(parameter, own.elements, run, [&](const Box& box, const Tensor& piece) {
+      pieces.push_back({name, kind, parameter.global_shape, box, piece});
+    });
+  };
+  hold(parameter.name, kModelKind, own.master);
+  if (parameter.frozen) return;
+  const auto hold_moment = [&](const std::string& name, const Tensor& moment, const Tensor& scales,
+                               CodeMap map) {
+    if (!scales.defined()) return hold(name, kOptimizerKind, moment);
+    int64_t begin = 0;
+    const Tensor meta(nullptr, moment.shape(), DType::f32, kMeta);
+    for_each_box(parameter, own.elements, meta, [&](const Box& box, const Tensor& piece) {
+      const Range part = {begin, begin + piece.numel()};
+      begin = part.end;
+      pieces.push_back(
+          {name, kOptimizerKind, parameter.global_shape, box, piece, [=] {
+             return decoded_moments(moment, scales, map, part, *scratch).view(piece.shape());
+           }});
+    });
+  };
+  hold_moment(parameter.name + kExpAvg, own.exp_avg, own.exp_avg_scales, CodeMap::signed_numbers);
+  if (state.has_second_moment(parameter)) {
+    hold_moment(parameter.name + kExpAvgSq, own.exp_avg_sq, own.exp_avg_sq_scales,
+                CodeMap::unsigned_numbers);
+  }
+  if (state.has_average()) hold(parameter.name + kEmaSuffix, kOptimizerKind, own.ema);
+}
+
+/// Chooses one tensor rank for each parameter that all have: that with the fewest elements so far.
+/// Their pieces may differ, because other parameters before them in a shard have other sizes.
+class WritingTensorRank {
+ public:
+  explicit WritingTensorRank(const Communicator& tp)
+      : rank_(tp.rank()), elements_(static_cast<size_t>(tp.size()), 0) {}
+
+  /// Whether it is this rank. Called for all parameters, in order.
+  bool is_this(const Parameter& parameter) {
+    if (!parameter.replicated_over().contains(Axis::tensor)) return true;
+    const auto least = std::ranges::min_element(elements_);
+    *least += parameter.global_shape.numel();
+    return least - elements_.begin() == rank_;
+  }
+
+ private:
+  int rank_;
+  std::vector<int64_t> elements_;
+};
+
+/// The pieces that this rank holds and, of what is replicated on tensor ranks, that one of them
+/// writes, by the replicas with the same: those with the same shard.
+std::vector<SharedPieces> shared_pieces(const OptimizerState& state, const ParallelGroups& groups) {
+  std::map<int, SharedPieces> shared;
+  const auto scratch = std::make_shared<OwnedTensor>();
+  WritingTensorRank writer(*groups.tp);
+  for (const Parameter& parameter : state.store().parameters()) {
+    const int shards = state.store().layout_of(parameter).sharding().num_shards;  // of neighbors
+    SharedPieces& same = shared[shards];
+    same.holders = groups.replicas->size() / shards;
+    same.holder = groups.replicas->rank() / shards;
+    if (writer.is_this(parameter)) add_pieces(state, parameter, scratch, same.pieces);
+  }
+  std::vector<SharedPieces> all;
+  for (auto& [shards, same] : shared) all.push_back(std::move(same));
+  return all;
+}
+
+/// Which holder writes each piece: that with the fewest bytes so far, largest pieces first. All
+/// holders know it without an exchange.
+std::vector<int> writers_of(const std::vector<LocalTensor>& pieces, int holders) {
+  std::vector<size_t> order(pieces.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::greater<>(),
+                           [&](size_t i) { return pieces[i].data.bytes(); });
+  std::vector<size_t> bytes(static_cast<size_t>(holders), 0);
+  std::vector<int> writers(pieces.size());
+  for (const size_t i : order) {
+    const auto least = std::ranges::min_element(bytes);
+    *least += pieces[i].data.bytes();
+    writers[i] = narrow<int>(least - bytes.begin());
+  }
+  return writers;
+}
+
 }  // namespace
 
-std::vector<LocalTensor> local_tensors(const OptimizerState& state) {
-  std::vector<LocalTensor> tensors;
-  const auto scratch = std::make_shared<OwnedTensor>();
-  for (const Parameter& parameter : state.store().parameters()) {
-    const OptimizerShard& own = state.of(parameter);
-    const auto hold = [&](const std::string& name, const char* kind, const Tensor& run) {
-      for_each_box(parameter, own.elements, run, [&](const Box& box, const Tensor& piece) {
-        tensors.push_back({name, kind, parameter.global_shape, box, piece});
-      });
-    };
-    hold(parameter.name, kModelKind, own.master);
-    if (parameter.frozen) continue;
-    const auto hold_moment = [&](const std::string& name, const Tensor& moment,
-                                 const Tensor& scales, CodeMap map) {
-      if (!scales.defined()) return hold(name, kOptimizerKind, moment);
-      int64_t begin = 0;
-      const Tensor meta(nullptr, moment.shape(), DType::f32, kMeta);
-      for_each_box(parameter, own.elements, meta, [&](const Box& box, const Tensor& piece) {
-        const Range part = {begin, begin + piece.numel()};
-        begin = part.end;
-        tensors.push_back(
-            {name, kOptimizerKind, parameter.global_shape, box, piece, [=] {
-               return decoded_moments(moment, scales, map, part, *scratch).view(piece.shape());
-             }});
-      });
-    };
-    hold_moment(parameter.name + kExpAvg, own.exp_avg, own.exp_avg_scales, CodeMap::signed_numbers);
-    if (state.has_second_moment(parameter)) {
-      hold_moment(parameter.name + kExpAvgSq, own.exp_avg_sq, own.exp_avg_sq_scales,
-                  CodeMap::unsigned_numbers);
+std::vector<LocalTensor> local_tensors(const OptimizerState& state, const ParallelGroups& groups) {
+  std::vector<LocalTensor> own;
+  for (SharedPieces& shared : shared_pieces(state, groups)) {
+    const std::vector<int> writers = writers_of(shared.pieces, shared.holders);
+    for (size_t i = 0; i < writers.size(); ++i) {
+      if (writers[i] == shared.holder) own.push_back(std::move(shared.pieces[i]));
     }
-    if (state.has_average()) hold(parameter.name + kEmaSuffix, kOptimizerKind, own.ema);
   }
-  return tensors;
+  return own;
+}
+
+size_t largest_checkpoint_share(const OptimizerState& state, const ParallelGroups& groups) {
+  size_t most = 0;
+  for (const SharedPieces& shared : shared_pieces(state, groups)) {
+    std::vector<size_t> of_writer(static_cast<size_t>(shared.holders), 0);
+    const std::vector<int> writers = writers_of(shared.pieces, shared.holders);
+    for (size_t i = 0; i < writers.size(); ++i) {
+      of_writer[static_cast<size_t>(writers[i])] +=
+          static_cast<size_t>(round_up(narrow<int64_t>(shared.pieces[i].data.bytes()), kAlignment));
+    }
+    most += *std::ranges::max_element(of_writer);
+  }
+  return most;
 }
 
 std::optional<std::string> not_finite_parameter(const OptimizerState& state) {

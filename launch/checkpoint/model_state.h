@@ -7,15 +7,21 @@
 
 #include "core/parameters/optimizer_state.h"
 #include "launch/checkpoint/checkpoint.h"
-#include "launch/checkpoint/save/save_plan.h"
+#include "launch/checkpoint/save/local_tensor.h"
+#include "parallel/process_grid.h"
 
 namespace tessera {
 
 /// The tensors of a run that a checkpoint stores, as views: the weights in fp32 (the masters)
 /// under the parameters' names, the moments, in their dtype or, if they are 8-bit, in fp32, as
 /// "<name>/exp_avg" and, where the optimizer keeps a second one, "<name>/exp_avg_sq", and the
-/// average, if there is one, as "<name>/ema". If several owners share them, only this rank's part.
-std::vector<LocalTensor> local_tensors(const OptimizerState& state);
+/// average, if there is one, as "<name>/ema". Only those that this rank writes: of several ranks
+/// with the same piece, one does.
+std::vector<LocalTensor> local_tensors(const OptimizerState& state, const ParallelGroups& groups);
+
+/// An upper bound on the bytes of local_tensors() on this rank and on those that hold the same,
+/// each piece aligned.
+size_t largest_checkpoint_share(const OptimizerState& state, const ParallelGroups& groups);
 
 /// The name of a parameter with a NaN or infinite weight among those this rank updates; nullopt if
 /// there is none.

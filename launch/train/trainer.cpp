@@ -114,7 +114,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
   if (config.train.check_replicas_interval > 0) replica_check_.emplace(*state_, groups_);
   if (!config.eval.prompts.empty()) sample_writer_.emplace(config_, tokenizer_.get(), data.chat);
   if (copies_checkpoints(config)) {
-    background_save_.reserve(checkpoint_copy_bytes(*state_, groups.replicas->size()), device);
+    background_save_.reserve(largest_checkpoint_share(*state_, groups_), device);
   }
 }
 
@@ -369,7 +369,7 @@ SaveRequest Trainer::save_request(const SaveObserver& observer, bool by_time) {
     request.attachments[kAttentionMaskAttachment] =
         attention_mask_attachment(*config_.model.attention_plane);
   }
-  request.tensors = local_tensors(*state_);
+  request.tensors = local_tensors(*state_, groups_);
   request.keep = narrow<int>(config_.checkpoint.keep);
   if (config_.checkpoint.keep_best && run_.evaluations.best_step > 0) {
     request.best = run_.evaluations.best_step;

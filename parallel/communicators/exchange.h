@@ -18,6 +18,9 @@ namespace tessera {
 /// Returns every rank's text in rank order. Texts may differ in length and contain any bytes.
 std::vector<std::string> all_gather_strings(Communicator& group, std::string_view text);
 
+/// Like all_gather_strings(), for the root alone; other ranks get nothing.
+std::vector<std::string> gather_strings(Communicator& group, std::string_view text, int root);
+
 /// Returns the root's text; the other ranks' texts are ignored.
 std::string broadcast_string(Communicator& group, std::string_view text, int root);
 

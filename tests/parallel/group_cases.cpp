@@ -150,6 +150,9 @@ void strings_travel(Communicator& group) {
     EXPECT_EQ(texts[static_cast<size_t>(rank)], text_of(rank));
     EXPECT_EQ(broadcast_string(group, text_of(group.rank()), rank), text_of(rank));
   }
+  const int root = group.size() - 1;
+  EXPECT_EQ(gather_strings(group, text_of(group.rank()), root),
+            group.rank() == root ? texts : std::vector<std::string>());
   EXPECT_EQ(all_gather_strings(group, ""), std::vector<std::string>(texts.size()));
   EXPECT_EQ(broadcast_string(group, "", 0), "");
 }

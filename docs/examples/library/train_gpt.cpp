@@ -80,7 +80,7 @@ void train(const std::string& data, const std::string& run, Communicator& world)
   request.model = architecture_json(options.model);
   request.extra = to_extra({.tokenizer = "byte"});
   request.attachments = {{kTokenizerAttachment, tokenizer_attachment(*tokenizer)}};
-  request.tensors = local_tensors(state);
+  request.tensors = local_tensors(state, groups);
   const SavedCheckpoint saved = save_checkpoint(request, world);
   if (world.rank() == 0) std::printf("saved %s\n", saved.path.c_str());
 }

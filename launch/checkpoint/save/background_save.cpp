@@ -43,7 +43,7 @@ void BackgroundSave::begin(const SaveRequest& request, Clock::time_point since) 
       if (world_.rank() == 0) steps_->create();
     });
     all_or_none(world_, [&] {
-      steps_->set_tensors(copies_.copy(steps_->plan(), world_.rank(), request.tensors));
+      steps_->set_tensors(copies_.copy(request.tensors));
       steps_->observe("after_copy");
     });
     if (request.check) request.check();
@@ -120,12 +120,12 @@ void BackgroundSave::wait_for_all() {
 }
 
 void BackgroundSave::begin_to_publish() {
-  written_of_rank_ = all_gather_strings(world_, written_);
+  written_of_rank_ = gather_strings(world_, std::exchange(written_, {}), 0);
   stage_ = Stage::publishing;
   all_or_none(world_, [&] {
     if (world_.rank() != 0) return;
     start([this] {
-      steps_->publish(written_of_rank_);
+      steps_->publish(std::move(written_of_rank_));
       steps_->prune();
     });
   });

@@ -35,7 +35,7 @@ class BackgroundSave {
   /// run without enough memory then fails before its first step, and no step waits for page faults.
   void reserve(size_t bytes, Device from);
 
-  /// Plans the save, creates the folder and copies the slices. No save may be pending. The tensors
+  /// Creates the folder and copies the slices. No save may be pending. The tensors
   /// may change after it returns. `since` is when steps began to wait for it. Throws like
   /// save_checkpoint(). Collective.
   void begin(const SaveRequest& request, Clock::time_point since = Clock::now());
@@ -74,7 +74,7 @@ class BackgroundSave {
   // Results of the job, read by the owner's thread only after the job has ended.
   double job_seconds_ = 0.0;
   std::string written_;
-  std::vector<std::string> written_of_rank_;
+  std::vector<std::string> written_of_rank_;  // on rank 0
   std::atomic<bool> aborted_ = false;
   BackgroundThread thread_;  // last member: joined before its data is destroyed
 };

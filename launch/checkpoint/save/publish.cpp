@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/exit_code.h"
 #include "launch/checkpoint/format/manifest.h"
+#include "launch/checkpoint/run_state.h"
 #include "launch/support/files/folders.h"
 #include "launch/support/files/output_file.h"
 

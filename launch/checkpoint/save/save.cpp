@@ -1,5 +1,7 @@
 #include "launch/checkpoint/save/save.h"
 
+#include <utility>
+
 #include "launch/checkpoint/save/save_steps.h"
 #include "parallel/communicators/exchange.h"
 
@@ -18,9 +20,9 @@ SavedCheckpoint save_checkpoint(const SaveRequest& request, Communicator& world)
     std::string written;
     all_or_none(world, [&] { written = steps.write(); });
     if (request.check) request.check();
-    const std::vector<std::string> written_of_rank = all_gather_strings(world, written);
+    std::vector<std::string> written_of_rank = gather_strings(world, written, 0);
     all_or_none(world, [&] {
-      if (is_root) steps.publish(written_of_rank);
+      if (is_root) steps.publish(std::move(written_of_rank));
     });
   } catch (const SharedError& error) {  // other errors affect one rank alone and end all ranks
     steps.discard();

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "launch/checkpoint/save/local_tensor.h"
 #include "launch/checkpoint/save/publish.h"
-#include "launch/checkpoint/save/save_plan.h"
 #include "launch/support/text/json.h"
 #include "parallel/communicators/communicator.h"
 
@@ -23,7 +23,7 @@ struct SaveRequest {
   Json extra = Json::object();  ///< other data that the run needs to resume
   /// Small files in the step's folder, by name: "tokenizer.json". Rank 0 writes its own.
   std::map<std::string, std::string> attachments;
-  /// All tensors of this rank, replicas included.
+  /// What this rank writes. The tensors of all ranks together are the checkpoint.
   std::vector<LocalTensor> tensors;
   /// Whether a training run is saving its step; messages then mention it. If false, an error only
   /// says what is wrong.

@@ -1,6 +1,9 @@
 #include "launch/checkpoint/save/save_files.h"
 
 #include <algorithm>
+#include <span>
+#include <string_view>
+#include <utility>
 
 #include "core/error.h"
 #include "core/memory.h"
@@ -34,41 +37,84 @@ class HostStage {
   Buffer memory_;
 };
 
-using LocalByName = std::multimap<std::string, const LocalTensor*>;
-
-/// The rank's piece that matches the slice. The plan only assigns slices that the rank has.
-const LocalTensor& piece_of(const LocalByName& local, const std::string& name, const Box& box) {
-  const auto [begin, end] = local.equal_range(name);
-  const auto found =
-      std::find_if(begin, end, [&](const auto& known) { return known.second->box == box; });
-  require(found != end, "there is no piece {} of {} to write", to_string(box), name);
-  return *found->second;
+/// A rank's slices of one file, in order. Larger dtypes come first, so that every slice is aligned
+/// to its dtype.
+std::vector<const LocalTensor*> slices_of(const std::vector<LocalTensor>& tensors,
+                                          const char* kind) {
+  std::vector<const LocalTensor*> slices;
+  for (const LocalTensor& tensor : tensors) {
+    if (tensor.kind == kind && tensor.data.numel() > 0) slices.push_back(&tensor);
+  }
+  std::ranges::stable_sort(slices, {}, [](const LocalTensor* slice) {
+    return std::pair(-static_cast<int64_t>(size_of(slice->data.dtype())),
+                     std::string_view(slice->name));
+  });
+  return slices;
 }
 
-Json write_file(const std::filesystem::path& path, SavePlan& plan, const PlannedFile& file,
-                const LocalByName& local, HostStage& stage, const SaveObserver& observer) {
+/// The name in its file of one of `count` slices of a tensor.
+std::string key_of(const std::string& tensor, const Box& box, size_t count) {
+  return count > 1 ? tensor + to_string(box) : tensor;
+}
+
+/// The slices of one tensor, beside each other.
+using TensorSlices = std::span<const LocalTensor* const>;
+
+std::vector<TensorSlices> by_tensor(TensorSlices slices) {
+  std::vector<TensorSlices> tensors;
+  while (!slices.empty()) {
+    const auto other = std::ranges::find_if(
+        slices, [&](const LocalTensor* slice) { return slice->name != slices.front()->name; });
+    const auto count = static_cast<size_t>(other - slices.begin());
+    tensors.push_back(slices.first(count));
+    slices = slices.subspan(count);
+  }
+  return tensors;
+}
+
+std::string write_slice(SafetensorsWriter& writer, const LocalTensor& slice, HostStage& stage) {
+  std::string checksum = writer.append(slice.make ? slice.make() : stage.in_host(slice.data));
+  require(slice.checksum.empty() || slice.checksum == checksum,
+          "the copy of {} in memory has changed since it was made: the memory of host {} may be "
+          "faulty",
+          slice.name, host_name());
+  return checksum;
+}
+
+Json write_file(const std::filesystem::path& path, TensorSlices slices, HostStage& stage,
+                const SaveObserver& observer) {
+  const std::vector<TensorSlices> tensors = by_tensor(slices);
   std::vector<SafetensorsEntry> entries;
-  for (const PlannedSlice& planned : file.slices) {
-    const StoredSlice& slice = plan.slice(planned);
-    entries.push_back({slice.key, plan.tensors.at(planned.tensor).dtype, slice.box.shape});
+  for (const TensorSlices& tensor : tensors) {
+    for (const LocalTensor* slice : tensor) {
+      entries.push_back(
+          {key_of(slice->name, slice->box, tensor.size()), slice->data.dtype(), slice->box.shape});
+    }
   }
   SafetensorsWriter writer(path, std::move(entries));
-  Json checksums = Json::array();
-  for (const PlannedSlice& planned : file.slices) {
-    const LocalTensor& tensor = piece_of(local, planned.tensor, plan.slice(planned).box);
-    const std::string checksum =
-        writer.append(tensor.make ? tensor.make() : stage.in_host(tensor.data));
-    require(tensor.checksum.empty() || tensor.checksum == checksum,
-            "the copy of {} in memory has changed since it was made: the memory of host {} may be "
-            "faulty",
-            tensor.name, host_name());
-    checksums.push_back(checksum);
-    if (observer) observer("during_data");
+  Json written = Json::array();
+  for (const TensorSlices& tensor : tensors) {
+    Json boxes = Json::array();
+    for (const LocalTensor* slice : tensor) {
+      boxes.push_back({to_list(slice->box.offset), to_list(slice->box.shape),
+                       write_slice(writer, *slice, stage)});
+      if (observer) observer("during_data");
+    }
+    const LocalTensor& first = *tensor.front();
+    written.push_back({{"name", first.name},
+                       {"dtype", safetensors_name(first.data.dtype())},
+                       {"shape", to_list(first.global_shape)},
+                       {"slices", std::move(boxes)}});
   }
   writer.finish();
-  return {{"size", writer.size()},
+  return {{"kind", slices.front()->kind},
+          {"size", writer.size()},
           {"header_checksum", writer.header_checksum()},
-          {"checksums", checksums}};
+          {"tensors", std::move(written)}};
+}
+
+std::string file_name(const std::string& kind, size_t rank) {
+  return fmt::format("{}_{:05}.safetensors", kind, rank);
 }
 
 void require_visible(const std::filesystem::path& path, int64_t size, size_t rank) {
@@ -85,16 +131,65 @@ void require_visible(const std::filesystem::path& path, int64_t size, size_t ran
       rank, size, path.string(), seen);
 }
 
+Shape to_shape(const Json& list) {
+  Shape shape;
+  for (const Json& extent : list) shape.push_back(extent.get<int64_t>());
+  return shape;
+}
+
+/// Collects the slices that the ranks wrote.
+class WrittenTensors {
+ public:
+  void add(const JsonObject& written, const std::string& kind, const std::string& file,
+           size_t rank) {
+    const std::string name = written.text("name");
+    const StoredTensor tensor{
+        kind, dtype_of_safetensors(written.text("dtype"), name), written.shape("shape"), {}};
+    const auto [known, added] = tensors_.emplace(name, tensor);
+    if (added) first_rank_[name] = rank;
+    require_same(name, known->second, tensor, rank);
+    const Json& slices = written.list("slices");
+    for (const Json& slice : slices) {
+      const Box box{to_shape(slice.at(0)), to_shape(slice.at(1))};
+      known->second.slices.push_back(
+          {file, key_of(name, box, slices.size()), box, slice.at(2).get<std::string>()});
+    }
+  }
+
+  /// Throws unless the slices tile their tensors.
+  std::map<std::string, StoredTensor> complete() {
+    for (const auto& [name, tensor] : tensors_) {
+      std::vector<Box> boxes;
+      for (const StoredSlice& slice : tensor.slices) boxes.push_back(slice.box);
+      require_tiling(boxes, tensor.shape, name);
+    }
+    return std::move(tensors_);
+  }
+
+ private:
+  void require_same(const std::string& name, const StoredTensor& known, const StoredTensor& tensor,
+                    size_t rank) const {
+    require(known.kind == tensor.kind && known.dtype == tensor.dtype && known.shape == tensor.shape,
+            "{} is {} {} of kind {} on rank {}, but {} {} of kind {} on rank {}", name,
+            to_string(known.dtype), to_string(known.shape), known.kind, first_rank_.at(name),
+            to_string(tensor.dtype), to_string(tensor.shape), tensor.kind, rank);
+  }
+
+  std::map<std::string, StoredTensor> tensors_;
+  std::map<std::string, size_t> first_rank_;
+};
+
 }  // namespace
 
-std::string write_files(const std::filesystem::path& folder, SavePlan& plan, int rank,
+std::string write_files(const std::filesystem::path& folder, int rank,
                         const std::vector<LocalTensor>& tensors, const SaveObserver& observer) {
-  LocalByName local;
-  for (const LocalTensor& tensor : tensors) local.emplace(tensor.name, &tensor);
   HostStage stage;
   Json written = Json::array();
-  for (const PlannedFile& file : plan.files_of_rank[static_cast<size_t>(rank)]) {
-    written.push_back(write_file(folder / file.name, plan, file, local, stage, observer));
+  for (const char* kind : {kModelKind, kOptimizerKind}) {
+    const std::vector<const LocalTensor*> slices = slices_of(tensors, kind);
+    if (slices.empty()) continue;
+    const std::string name = file_name(kind, static_cast<size_t>(rank));
+    written.push_back(write_file(folder / name, slices, stage, observer));
   }
   return to_text(written);
 }
@@ -111,24 +206,23 @@ void write_attachments(const std::filesystem::path& folder,
   }
 }
 
-void fill_manifest(const std::filesystem::path& folder, SavePlan plan,
-                   const std::vector<std::string>& written_of_rank, Manifest& manifest) {
+void fill_manifest(const std::filesystem::path& folder, std::vector<std::string> written_of_rank,
+                   Manifest& manifest) {
+  WrittenTensors tensors;
   for (size_t rank = 0; rank < written_of_rank.size(); ++rank) {
     const std::string source = fmt::format("the list of the files of rank {}", rank);
-    const Json written = parse_json(written_of_rank[rank], source);
-    const auto& files = plan.files_of_rank[rank];
-    for (size_t i = 0; i < files.size(); ++i) {
-      const JsonObject file(written.at(i), source);
+    for (const Json& item : parse_json(std::exchange(written_of_rank[rank], {}), source)) {
+      const JsonObject file(item, source);
+      const std::string kind = file.text("kind"), name = file_name(kind, rank);
       const StoredFile stored{file.count("size"), file.text("header_checksum")};
-      require_visible(folder / files[i].name, stored.size, rank);
-      manifest.files.emplace(files[i].name, stored);
-      const Json& checksums = file.list("checksums");
-      for (size_t j = 0; j < files[i].slices.size(); ++j) {
-        plan.slice(files[i].slices[j]).checksum = checksums.at(j).get<std::string>();
+      require_visible(folder / name, stored.size, rank);
+      manifest.files.emplace(name, stored);
+      for (const Json& tensor : file.list("tensors")) {
+        tensors.add(JsonObject(tensor, source), kind, name, rank);
       }
     }
   }
-  manifest.tensors = std::move(plan.tensors);
+  manifest.tensors = tensors.complete();
 }
 
 }  // namespace tessera

@@ -12,6 +12,7 @@
 #include "launch/support/files/folders.h"
 #include "launch/support/files/output_file.h"
 #include "launch/support/files/path_error.h"
+#include "parallel/communicators/exchange.h"
 
 namespace tessera {
 
@@ -33,16 +34,13 @@ SaveSteps::SaveSteps(SaveRequest request)
 
 void SaveSteps::agree(Communicator& world) {
   rank_ = world.rank();
-  std::string local;
   all_or_none(world, [&] {
     require(request_.step >= 0 && request_.samples >= 0 && request_.keep >= 0,
             "step {}, samples {} and keep {} cannot be negative", request_.step, request_.samples,
             request_.keep);
     for (const auto& [name, bytes] : request_.attachments) check_attachment(name, bytes);
-    local = describe_local_tensors(request_.tensors);
+    require_valid(request_.tensors);
   });
-  const std::vector<std::string> tensors_of_rank = all_gather_strings(world, local);
-  all_or_none(world, [&] { plan_ = plan_save(tensors_of_rank); });
   id_ = broadcast_string(world, rank_ == 0 ? random_id() : "", 0);
   temporary_ = folder_ / hidden_name(request_.step, HiddenKind::temporary, id_);
 }
@@ -63,17 +61,17 @@ void SaveSteps::add_checksums() {
 }
 
 std::string SaveSteps::write() {
-  std::string written = write_files(temporary_, plan_, rank_, request_.tensors, request_.observer);
+  std::string written = write_files(temporary_, rank_, request_.tensors, request_.observer);
   observe("after_data");
   return written;
 }
 
-void SaveSteps::publish(const std::vector<std::string>& written_of_rank) {
+void SaveSteps::publish(std::vector<std::string> written_of_rank) {
   Manifest manifest{
       kVersion, request_.step, request_.samples, request_.model, request_.extra, {}, {}, {}};
   write_attachments(temporary_, request_.attachments, manifest);
   observe("before_manifest");
-  fill_manifest(temporary_, plan_, written_of_rank, manifest);
+  fill_manifest(temporary_, std::move(written_of_rank), manifest);
   OutputFile file(temporary_ / kManifestName);
   file.write(manifest_text(manifest));
   file.sync_and_close();

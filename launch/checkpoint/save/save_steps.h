@@ -18,7 +18,7 @@ class SaveSteps {
  public:
   explicit SaveSteps(SaveRequest request);
 
-  /// Agrees on what every rank writes, and into which folder. Collective.
+  /// Checks this rank's tensors, and agrees on the folder. Collective.
   void agree(Communicator& world);
   /// Rank 0: cleans up after dead saves and creates the folder.
   void create();
@@ -28,7 +28,7 @@ class SaveSteps {
   /// Writes this rank's files and syncs them. Returns what publish() needs from every rank.
   std::string write();
   /// Rank 0, after all have written: writes attachments and manifest, and renames the folder.
-  void publish(const std::vector<std::string>& written_of_rank);
+  void publish(std::vector<std::string> written_of_rank);
   /// Rank 0, after publish(): deletes old checkpoints. Failures are warnings.
   void prune();
   /// Rank 0, after one of the above failed and no rank is writing any more: deletes the written
@@ -36,7 +36,6 @@ class SaveSteps {
   void discard() const;
 
   const SaveRequest& request() const { return request_; }
-  SavePlan& plan() { return plan_; }
   /// Replaces the request's tensors for write().
   void set_tensors(std::vector<LocalTensor> tensors) { request_.tensors = std::move(tensors); }
   /// Describes what `error`, which ended the save on all ranks, means for the run. Collective.
@@ -48,7 +47,6 @@ class SaveSteps {
   SaveRequest request_;
   std::filesystem::path folder_;
   int rank_ = 0;
-  SavePlan plan_;
   std::string id_;
   std::filesystem::path temporary_;
   std::vector<std::string> warnings_;

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/memory.h"
-#include "launch/checkpoint/save/save_plan.h"
+#include "launch/checkpoint/save/local_tensor.h"
 
 namespace tessera {
 
@@ -21,9 +21,9 @@ class SliceCopies {
   /// times as long as copying.
   void touch();
 
-  /// Copies the pieces that the plan assigns to this rank, including those a tensor makes. The
-  /// copies are valid until the next call. Throws if the host has too little memory.
-  std::vector<LocalTensor> copy(SavePlan& plan, int rank, const std::vector<LocalTensor>& tensors);
+  /// Copies the tensors, including those that are made. The copies are valid until the next call.
+  /// Throws if the host has too little memory.
+  std::vector<LocalTensor> copy(std::vector<LocalTensor> tensors);
 
   /// Size of the kept memory.
   size_t bytes() const { return memory_.bytes(); }

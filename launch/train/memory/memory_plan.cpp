@@ -7,7 +7,7 @@
 #include "core/deterministic.h"
 #include "core/memory.h"
 #include "core/ops/meta/workspace_log.h"
-#include "launch/checkpoint/save/save_plan.h"
+#include "launch/checkpoint/model_state.h"
 #include "launch/data/loading/batch_buffers.h"
 #include "launch/data/loading/device_batch.h"
 #include "launch/train/dry_run.h"
@@ -167,7 +167,7 @@ MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, De
       DeviceBatch::bytes_for(batch_shape(config.batch.micro, config.model, config.mlm), device,
                              /*stages=*/true);
   working.checkpoint_copy =
-      copies_checkpoints(config) ? checkpoint_copy_bytes(state, groups.replicas->size()) : 0;
+      copies_checkpoints(config) ? largest_checkpoint_share(state, meta.groups()) : 0;
   // This step's batch and the next, and two micro-batches of an evaluation.
   working.host_batches = 2 * batch_bytes(local_batch + config.batch.micro, config);
   plan.lines = memory_lines(state, working);
@@ -178,34 +178,6 @@ bool copies_checkpoints(const RunConfig& config) {
   const int64_t interval = config.checkpoint.interval;
   return config.checkpoint.background && 0 < interval &&
          (interval < config.train.steps || config.automatic.contains("train.steps"));
-}
-
-size_t checkpoint_copy_bytes(const OptimizerState& state, int replicas) {
-  // 8-bit moments are written in fp32.
-  const DType moment = state.moment_dtype() == DType::bf16 ? DType::bf16 : DType::f32;
-  int64_t own = 0;
-  std::vector<int64_t> shared;
-  for (const Parameter& parameter : state.store().parameters()) {
-    const auto aligned = [](int64_t elements, DType dtype) {  // like SliceCopies
-      return round_up(elements * static_cast<int64_t>(size_of(dtype)), int64_t{kAlignment});
-    };
-    std::vector<DType> written = {DType::f32};  // the master, and its average
-    if (!parameter.frozen) {
-      if (state.has_average()) written.push_back(DType::f32);
-      written.insert(written.end(), state.has_second_moment(parameter) ? 2 : 1, moment);
-    }
-    const bool is_shared = state.store().layout_of(parameter).sharding().sharded();
-    for (const DType dtype : written) {
-      if (!is_shared) {
-        shared.push_back(aligned(parameter.real_shape().numel(), dtype));
-        continue;
-      }
-      // A range of elements is cut into a few boxes, each aligned separately.
-      constexpr int64_t kMostBoxes = 2 * Shape::kMaxDims;
-      own += aligned(state.of(parameter).elements.size(), dtype) + kMostBoxes * int64_t{kAlignment};
-    }
-  }
-  return static_cast<size_t>(own + largest_share(std::move(shared), replicas));
 }
 
 }  // namespace tessera

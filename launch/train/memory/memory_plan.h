@@ -69,9 +69,4 @@ MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, De
 /// Whether a run saves in the background from a copy. The save at the end of a run needs no copy.
 bool copies_checkpoints(const RunConfig& config);
 
-/// Upper bound on the bytes of masters, moments and averages that a rank copies for a background
-/// save: what it alone of its `replicas` has, plus its share of the slices that all of them have.
-/// Parameters replicated on all tensor ranks count as if only these ranks had them.
-size_t checkpoint_copy_bytes(const OptimizerState& state, int replicas);
-
 }  // namespace tessera

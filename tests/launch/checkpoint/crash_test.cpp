@@ -95,7 +95,7 @@ TEST(CheckpointCrash, KilledRanksLeaveEarlierCheckpoint) {
     save_on_threads(run.path(), 1, 2, 1);
     const int status = run_in_child([&] {
       run_thread_ranks(4, [&](Communicator& world) {
-        const RankTensors own = rank_tensors(test_model(), world.rank(), 2);
+        const RankTensors own = rank_tensors(test_model(), world.rank(), 2, 0, 2);
         SaveRequest request = request_for(run.path(), 2, own);
         if (world.rank() == 3 || point == "before_rename") request.observer = kill_at(point);
         save_checkpoint(request, world);

@@ -122,12 +122,18 @@ struct RankTensors {
   std::vector<LocalTensor> tensors;
 };
 
-/// The test model's tensors on one rank: world rank r is tensor rank r % tensor_ranks.
+/// What one rank writes of the test model: world rank r is tensor rank r % tensor_ranks. Ranks with
+/// the same piece take turns.
 inline RankTensors rank_tensors(const std::vector<GlobalTensor>& model, int world_rank,
-                                int tensor_ranks, int64_t version = 0) {
+                                int tensor_ranks, int64_t version = 0, int data_ranks = 1) {
   RankTensors own;
+  int turn = -1;
   for (const GlobalTensor& tensor : model) {
-    const Shard shard = shard_of(tensor, world_rank % tensor_ranks, tensor_ranks);
+    ++turn;
+    const int tensor_rank = world_rank % tensor_ranks;
+    if (world_rank / tensor_ranks % data_ranks != turn % data_ranks) continue;
+    if (tensor.dim == Shard::kReplicated && tensor_rank != turn % tensor_ranks) continue;
+    const Shard shard = shard_of(tensor, tensor_rank, tensor_ranks);
     const Box box = box_of(shard, tensor.shape);
     const Tensor data = own.memory.emplace_back(box.shape, tensor.dtype).tensor;
     for_each_element(box, tensor.shape, [&](int64_t local, int64_t global) {
@@ -158,7 +164,8 @@ inline SaveRequest request_for(const fs::path& run_dir, int64_t step, const Rank
 inline fs::path save_on_threads(const fs::path& run_dir, int64_t step, int tensor_ranks,
                                 int data_ranks, int64_t version = 0, int keep = 0) {
   run_thread_ranks(tensor_ranks * data_ranks, [&](Communicator& world) {
-    const RankTensors own = rank_tensors(test_model(), world.rank(), tensor_ranks, version);
+    const RankTensors own =
+        rank_tensors(test_model(), world.rank(), tensor_ranks, version, data_ranks);
     SaveRequest request = request_for(run_dir, step, own);
     request.keep = keep;
     save_checkpoint(request, world);

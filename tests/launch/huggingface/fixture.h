@@ -196,6 +196,7 @@ class HuggingFaceFolder : public testing::Test {
                   const std::string& tokenizer = "", const Json& extra = Json::object()) const {
     SaveRequest request;
     for (const Parameter& parameter : store.parameters()) {
+      if (parameter.shard.replicated() && tp.rank() > 0) continue;
       request.tensors.push_back({parameter.name, kModelKind, parameter.global_shape,
                                  box_of(parameter.shard, parameter.global_shape),
                                  parameter.real_part((parameter.*what)())});

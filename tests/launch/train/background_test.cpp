@@ -164,16 +164,15 @@ TEST_F(BackgroundTraining, PlanIncludesCheckpointCopy) {
             BackgroundSave save(groups.world);
             SaveRequest request;
             request.run_dir = run.run.dir;
-            request.tensors = local_tensors(trainer.optimizer_state());
+            request.tensors = local_tensors(trainer.optimizer_state(), groups);
             save.begin(request);
             save.finish();
             const std::lock_guard lock(mutex);
             most = std::max(most, save.copy_bytes());
             plan = std::max(plan, line(trainer));
           });
-    // One of the tensor ranks writes the replicated tensors; the plan does not know which.
-    EXPECT_GE(plan, most);
-    EXPECT_LE(plan, layout.tensor == 1 ? most : most * 13 / 10);
+    EXPECT_GE(plan, most);  // of the ranks that hold the same, the plan does not know which is this
+    EXPECT_LE(plan, most * 101 / 100);
   }
   run.checkpoint.interval = 10;  // saves only at the end
   EXPECT_EQ(planned({1, 1}), 0u);
