@@ -125,6 +125,16 @@ std::optional<size_t> memory_of(const PlanOptions& options) {
   return static_cast<size_t>(RooflineGpu::of(*options.gpu).peaks.memory);
 }
 
+SweepOptions sweep_options(const PlanOptions& options) {
+  SweepOptions sweep;
+  sweep.ranks = options.ranks;
+  sweep.memory =
+      memory_of(options).value_or(static_cast<size_t>(RooflineGpu::of(kDefaultGpu).peaks.memory));
+  sweep.tensor = options.tensor;
+  sweep.gpu = [&options](const RunConfig& layout) { return machine_of(options, layout); };
+  return sweep;
+}
+
 /// Prints the plan, or the rules that forbid it. Returns whether it is valid and fits.
 bool print_plan(const RunConfig& config, const PlanOptions& options) {
   const std::vector<BrokenRule> broken = broken_rules(config, options.ranks);
@@ -147,6 +157,11 @@ bool print_plan(const RunConfig& config, const PlanOptions& options) {
         fmt::format("fits       {}: {} and {} that stay free, of {}\n", fits ? "yes" : "no",
                     human_bytes(plan.memory.total()), human_bytes(left_free), human_bytes(*memory));
     json["fits"] = fits;
+    if (plan.grid.data() > 1) {
+      const LayoutSweep stages = sweep_stages(config, sweep_options(options));
+      text += stages_text(stages);
+      json["stages"] = stages_json(stages);
+    }
   }
   if (predicts_time(options)) {
     const Roofline time = roofline(plan, machine_of(options, config));
@@ -161,13 +176,7 @@ bool print_sweep(const RunConfig& config, const PlanOptions& options) {
   const bool on_cpu = config.run.device == DeviceChoice::cpu;
   require(!on_cpu || !options.memory.empty(),
           "plan: --sweep of a run on CPUs needs --memory, the memory of a rank, such as 32GB");
-  SweepOptions sweep;
-  sweep.ranks = options.ranks;
-  sweep.memory =
-      memory_of(options).value_or(static_cast<size_t>(RooflineGpu::of(kDefaultGpu).peaks.memory));
-  sweep.tensor = options.tensor;
-  sweep.gpu = [&](const RunConfig& layout) { return machine_of(options, layout); };
-  const LayoutSweep found = sweep_layouts(config, sweep);
+  const LayoutSweep found = sweep_layouts(config, sweep_options(options));
   const auto most = static_cast<size_t>(options.show);
   print_text(options.json ? to_text(to_json(found)) + "\n" : to_string(found, most));
   return !found.fitting.empty();

@@ -14,6 +14,11 @@ using Rows = std::vector<std::vector<std::string>>;
 
 std::string seconds_text(double seconds) { return fmt::format("{:.3f}", seconds); }
 
+std::string shard_text(const Layout& layout) {
+  if (layout.zero == 0) return "-";
+  return layout.shard == 0 ? "all" : std::to_string(layout.shard);
+}
+
 std::string plural(int64_t count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
@@ -23,23 +28,24 @@ double tokens_per_second(const LayoutSweep& sweep, const SweptLayout& swept) {
 }
 
 std::string table_of(const LayoutSweep& sweep, size_t most) {
-  Rows rows = {{"tensor", "data", "micro", "recompute", "zero", "sequence", "memory", "predicted s",
-                "tokens/s", "MFU", "whole run", "compute s", "passes s", "recompute s", "tensor s",
-                "data s"}};
+  Rows rows = {{"tensor", "data", "micro", "recompute", "zero", "shard", "sequence", "memory",
+                "predicted s", "tokens/s", "MFU", "whole run", "compute s", "passes s",
+                "recompute s", "tensor s", "data s"}};
   for (size_t i = 0; i < std::min(most, sweep.fitting.size()); ++i) {
     const SweptLayout& swept = sweep.fitting[i];
-    rows.push_back(
-        {std::to_string(swept.layout.tensor), std::to_string(swept.data),
-         std::to_string(swept.layout.micro), std::string(to_string(swept.layout.recompute)),
-         std::to_string(swept.layout.zero), swept.layout.sequence ? "true" : "false",
-         human_bytes(swept.memory), seconds_text(swept.time.total()),
-         human_amount(tokens_per_second(sweep, swept)), fmt::format("{:.1f}%", 100.0 * swept.mfu),
-         human_duration(swept.time.total() * static_cast<double>(sweep.steps)),
-         seconds_text(swept.time.compute), seconds_text(swept.time.passes),
-         seconds_text(swept.time.recompute), seconds_text(swept.time.tensor),
-         seconds_text(swept.time.data)});
+    rows.push_back({std::to_string(swept.layout.tensor), std::to_string(swept.data),
+                    std::to_string(swept.layout.micro),
+                    std::string(to_string(swept.layout.recompute)),
+                    std::to_string(swept.layout.zero), shard_text(swept.layout),
+                    swept.layout.sequence ? "true" : "false", human_bytes(swept.memory),
+                    seconds_text(swept.time.total()), human_amount(tokens_per_second(sweep, swept)),
+                    fmt::format("{:.1f}%", 100.0 * swept.mfu),
+                    human_duration(swept.time.total() * static_cast<double>(sweep.steps)),
+                    seconds_text(swept.time.compute), seconds_text(swept.time.passes),
+                    seconds_text(swept.time.recompute), seconds_text(swept.time.tensor),
+                    seconds_text(swept.time.data)});
   }
-  std::string text = table(rows, {0, 1, 2, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15});
+  std::string text = table(rows, {0, 1, 2, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16});
   if (sweep.fitting.size() > most) {
     text += fmt::format("  and {} more\n", sweep.fitting.size() - most);
   }
@@ -98,6 +104,7 @@ Json to_json(const LayoutSweep& sweep) {
                        {"micro", swept.layout.micro},
                        {"recompute", to_string(swept.layout.recompute)},
                        {"zero", swept.layout.zero},
+                       {"shard", swept.layout.shard},
                        {"sequence", swept.layout.sequence},
                        {"memory_bytes", swept.memory},
                        {"predicted_seconds", swept.time.total()},
@@ -123,11 +130,37 @@ Json to_json(const LayoutSweep& sweep) {
                                   {"micro", sweep.smallest->micro},
                                   {"recompute", to_string(sweep.smallest->recompute)},
                                   {"zero", sweep.smallest->zero},
+                                  {"shard", sweep.smallest->shard},
                                   {"sequence", sweep.smallest->sequence},
                                   {"memory_bytes", sweep.smallest_memory}};
   }
   if (sweep.broken > 0) json["first_broken"] = sweep.first_broken;
   return json;
+}
+
+std::string stages_text(const LayoutSweep& stages) {
+  if (stages.fitting.empty()) {
+    return fmt::format("stages     with no stage of parallel.zero does it fit: {}\n",
+                       smallest_text(stages));
+  }
+  Rows rows = {{"zero", "shard", "memory", "predicted s"}};
+  for (const SweptLayout& swept : stages.fitting) {
+    rows.push_back({std::to_string(swept.layout.zero), shard_text(swept.layout),
+                    human_bytes(swept.memory), seconds_text(swept.time.total())});
+  }
+  return "stages     of parallel.zero that fit, with parallel.shard, fastest first\n" +
+         table(rows, {0, 1, 2, 3});
+}
+
+Json stages_json(const LayoutSweep& stages) {
+  Json list = Json::array();
+  for (const SweptLayout& swept : stages.fitting) {
+    list.push_back({{"zero", swept.layout.zero},
+                    {"shard", swept.layout.shard},
+                    {"memory_bytes", swept.memory},
+                    {"predicted_seconds", swept.time.total()}});
+  }
+  return list;
 }
 
 }  // namespace tessera

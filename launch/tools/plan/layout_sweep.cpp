@@ -22,6 +22,25 @@ std::vector<int64_t> divisors_of(int64_t number) {
   return divisors;
 }
 
+struct Stage {
+  int64_t zero = 0;
+  int64_t shard = 0;
+};
+
+std::vector<Stage> stages_of(const RunConfig& config, int64_t tensor, int64_t data) {
+  std::vector<Stage> stages = {{}};
+  if (data == 1) return stages;  // nothing to share
+  std::vector<int64_t> shards = {config.parallel.shard};
+  if (config.parallel.shard == 0) shards.push_back(kRanksOfHost / tensor);
+  for (const int64_t zero : {1, 2, 3}) {
+    for (const int64_t shard : shards) {
+      const bool is_group = 1 < shard && shard < data && data % shard == 0;
+      if (shard == 0 || is_group) stages.push_back({zero, shard});
+    }
+  }
+  return stages;
+}
+
 /// The layouts with `tensor` tensor ranks, by increasing micro-batch.
 std::vector<Layout> layouts_of(const RunConfig& config, int64_t tensor, int64_t data) {
   const int64_t most_rows = std::numeric_limits<int32_t>::max() / config.model.seq_length;
@@ -29,10 +48,10 @@ std::vector<Layout> layouts_of(const RunConfig& config, int64_t tensor, int64_t 
   for (const Recompute recompute : kRecomputes) {
     for (const int64_t micro : divisors_of(config.batch.global / data)) {
       if (micro > most_rows) continue;
-      for (const int64_t zero : {0, 1, 2, 3}) {
+      for (const Stage& stage : stages_of(config, tensor, data)) {
         for (const bool sequence : {false, true}) {
-          if ((zero > 0 && data == 1) || (sequence && tensor == 1)) continue;  // has no effect
-          layouts.push_back({tensor, micro, recompute, zero, sequence});
+          if (sequence && tensor == 1) continue;  // has no effect
+          layouts.push_back({tensor, micro, recompute, stage.zero, sequence, stage.shard});
         }
       }
     }
@@ -43,7 +62,8 @@ std::vector<Layout> layouts_of(const RunConfig& config, int64_t tensor, int64_t 
 /// The sort key of layouts: of two equally fast ones, the one that needs less memory comes first.
 auto order_key(const SweptLayout& swept) {
   return std::tuple(swept.time.total(), swept.memory, swept.layout.tensor, swept.layout.micro,
-                    swept.layout.recompute, swept.layout.zero, swept.layout.sequence);
+                    swept.layout.recompute, swept.layout.zero, swept.layout.shard,
+                    swept.layout.sequence);
 }
 
 class Sweep {
@@ -68,6 +88,16 @@ class Sweep {
     }
     const int64_t data = smallest.grid_shape().data_ranks(ranks);
     for (const Layout& layout : layouts_of(config_, tensor, data)) evaluate(layout);
+  }
+
+  /// Plans the configuration's own layout with each stage of ZeRO.
+  void evaluate_stages() {
+    const int64_t tensor = config_.parallel.tensor;
+    const int64_t data = config_.grid_shape().data_ranks(result_.options.ranks);
+    for (const Stage& stage : stages_of(config_, tensor, data)) {
+      evaluate({tensor, config_.batch.micro, config_.train.recompute, stage.zero,
+                config_.parallel.sequence, stage.shard});
+    }
   }
 
   LayoutSweep finish() {
@@ -110,14 +140,16 @@ RunConfig Layout::of(RunConfig config) const {
   config.batch.micro = micro;
   config.train.recompute = recompute;
   config.parallel.zero = zero;
-  if (zero == 0) config.parallel.shard = 0;
+  config.parallel.shard = shard;
   config.parallel.sequence = sequence;
   return config;
 }
 
 std::string to_string(const Layout& layout) {
-  return fmt::format("tensor {}, micro {}, recompute {}, zero {}, sequence {}", layout.tensor,
-                     layout.micro, to_string(layout.recompute), layout.zero, layout.sequence);
+  return fmt::format("tensor {}, micro {}, recompute {}, zero {}{}, sequence {}", layout.tensor,
+                     layout.micro, to_string(layout.recompute), layout.zero,
+                     layout.shard == 0 ? "" : fmt::format(", shard {}", layout.shard),
+                     layout.sequence);
 }
 
 LayoutSweep sweep_layouts(const RunConfig& config, const SweepOptions& options) {
@@ -129,6 +161,12 @@ LayoutSweep sweep_layouts(const RunConfig& config, const SweepOptions& options) 
   } else {
     for (const int64_t tensor : divisors_of(options.ranks)) sweep.evaluate(tensor);
   }
+  return sweep.finish();
+}
+
+LayoutSweep sweep_stages(const RunConfig& config, const SweepOptions& options) {
+  Sweep sweep(config, options);
+  sweep.evaluate_stages();
   return sweep.finish();
 }
 

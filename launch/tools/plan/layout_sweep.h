@@ -20,6 +20,7 @@ struct Layout {
   Recompute recompute = Recompute::none;
   int64_t zero = 0;
   bool sequence = false;
+  int64_t shard = 0;
 
   /// `config` with this layout.
   RunConfig of(RunConfig config) const;
@@ -64,15 +65,23 @@ struct LayoutSweep {
 };
 
 /// Plans `config` in all layouts on `ranks` ranks: tensor ranks that divide the ranks, batch.micro
-/// that divides a data rank's batch (at most 2^31 - 1 tokens), each train.recompute, and
-/// parallel.zero and parallel.sequence on and off if there are ranks to share with. On a GPU (any
-/// run.device but cpu), kUnplannedOfEmptyGpu (gpu_memory_check.h) stay free. Throws if the
+/// that divides a data rank's batch (at most 2^31 - 1 tokens), each train.recompute, and, if there
+/// are ranks to share with, parallel.sequence on and off and each stage of parallel.zero: shared by
+/// as many replicas as parallel.shard says or, if it is 0, by all and by those of a host. On a GPU
+/// (any run.device but cpu), kUnplannedOfEmptyGpu (gpu_memory_check.h) stay free. Throws if the
 /// configuration is invalid in every layout.
 LayoutSweep sweep_layouts(const RunConfig& config, const SweepOptions& options);
+
+/// Plans `config`, which is valid, with each such stage. Nothing else varies.
+LayoutSweep sweep_stages(const RunConfig& config, const SweepOptions& options);
 
 /// The table of the layouts that fit, at most `most` of them, with the assumptions, and why the
 /// others do not fit.
 std::string to_string(const LayoutSweep& sweep, size_t most);
 Json to_json(const LayoutSweep& sweep);
+
+/// The part of a plan with the result of sweep_stages().
+std::string stages_text(const LayoutSweep& stages);
+Json stages_json(const LayoutSweep& stages);
 
 }  // namespace tessera

@@ -152,7 +152,6 @@ RooflineGpu RooflineGpu::of(const std::string& name) {
 
 RooflineGpu RooflineGpu::measured(const std::string& name, const RunConfig& config, int64_t ranks) {
   constexpr double kNetwork = 40e9;  // 400 Gbit/s, less the protocol
-  constexpr int64_t kRanksOfHost = 8;
   RooflineGpu gpu = of(name);
   const double nvlink = kReachedOfLink * gpu.peaks.nvlink / 2.0;
   gpu.tensor_bandwidth = config.parallel.tensor <= kRanksOfHost ? nvlink : kNetwork;

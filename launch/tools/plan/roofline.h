@@ -16,6 +16,9 @@
 
 namespace tessera {
 
+/// GPUs that NVLink connects, as in a DGX.
+inline constexpr int64_t kRanksOfHost = 8;
+
 /// The part of a data sheet's speed that kernels reach.
 struct ReachedSpeed {
   double products = 1.0;   ///< of the peak of matrix products, without those of attention

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "launch/support/text/human_text.h"
 #include "launch/tools/plan/layout_sweep.h"
@@ -118,6 +120,37 @@ TEST(LayoutSweep, ReportsAssumptions) {
     EXPECT_THAT(text, HasSubstr(fact));
   }
   EXPECT_EQ(to_json(sweep)["layouts"].size(), 312U);
+}
+
+TEST(LayoutSweep, SharesStagesBetweenAllReplicasAndThoseOfAHost) {
+  RunConfig run = gpt2();
+  run.batch.global = 32;
+  run.parallel.tensor = 2;
+  using Stages = std::set<std::pair<int64_t, int64_t>>;
+  const auto stages = [&](const LayoutSweep& sweep) {
+    Stages found;
+    for (const SweptLayout& swept : sweep.fitting) {
+      found.emplace(swept.layout.zero, swept.layout.shard);
+      EXPECT_EQ(plan_run(swept.layout.of(run), 32).memory.total(), swept.memory);
+    }
+    return found;
+  };
+  run.run.device = DeviceChoice::cuda;
+  const SweepOptions large = options(32, 80 * kGiB);
+  EXPECT_EQ(stages(sweep_stages(run, large)),
+            (Stages{{0, 0}, {1, 0}, {1, 4}, {2, 0}, {2, 4}, {3, 0}, {3, 4}}));
+  run.parallel.zero = 1;
+  run.parallel.shard = 8;
+  EXPECT_EQ(stages(sweep_stages(run, large)), (Stages{{0, 0}, {1, 8}, {2, 8}, {3, 8}}));
+  // Where there are no 8 replicas to share them, a sweep leaves these layouts out.
+  for (const SweptLayout& swept : sweep_layouts(run, large).fitting) {
+    EXPECT_EQ(swept.layout.shard, swept.layout.zero == 0 ? 0 : 8);
+    EXPECT_TRUE(swept.layout.zero == 0 || swept.data % 8 == 0);
+  }
+  const LayoutSweep none = sweep_stages(run, options(32, kGiB));
+  EXPECT_TRUE(none.fitting.empty());
+  EXPECT_EQ(none.smallest->zero, 3);
+  EXPECT_THAT(stages_text(none), HasSubstr("zero 3, shard 8"));
 }
 
 TEST(LayoutSweep, ThrowsErrorsThatNoLayoutFixes) {
