@@ -1,7 +1,9 @@
 #include "launch/checkpoint/checkpoint.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <span>
 
 #include "core/error.h"
 #include "core/memory.h"
@@ -15,7 +17,18 @@ namespace tessera {
 namespace {
 
 bool can_read_as(DType stored, DType wanted) {
-  return stored == wanted || (wanted == DType::f32 && is_float(stored));
+  const bool converts = wanted == DType::f32 || wanted == DType::bf16;
+  return stored == wanted || (converts && is_float(stored));
+}
+
+void read_rounded(DType stored, const std::byte* source, std::span<bfloat16> target) {
+  std::array<float, 1024> part;
+  for (size_t begin = 0; begin < target.size(); begin += part.size()) {
+    const size_t count = std::min(part.size(), target.size() - begin);
+    widen_to_float(stored, source + begin * size_of(stored), part.data(),
+                   static_cast<int64_t>(count));
+    for (size_t i = 0; i < count; ++i) target[begin + i] = bfloat16(part[i]);
+  }
 }
 
 void copy_run(DType stored, const std::byte* bytes, int64_t from, Tensor& out, int64_t to,
@@ -24,6 +37,8 @@ void copy_run(DType stored, const std::byte* bytes, int64_t from, Tensor& out, i
   if (stored == out.dtype()) {
     auto* target = static_cast<std::byte*>(out.raw()) + static_cast<size_t>(to) * size_of(stored);
     std::memcpy(target, source, static_cast<size_t>(count) * size_of(stored));
+  } else if (out.dtype() == DType::bf16) {
+    read_rounded(stored, source, {out.data<bfloat16>() + to, static_cast<size_t>(count)});
   } else {
     widen_to_float(stored, source, out.data<float>() + to, count);
   }
@@ -150,10 +165,9 @@ void Checkpoint::read_box(const std::string& name, const Shape& global_shape, co
   require(out.defined() && out.shape() == wanted.shape && !out.device().is_meta(),
           "{} has the shape {}, its piece has {} {}: it cannot be read into a tensor {}", where,
           to_string(stored.shape), to_string(wanted), to_string(wanted.shape), describe(out));
-  require(
-      can_read_as(stored.dtype, out.dtype()),
-      "{} is stored as {}: it can be read as that, and bf16 and fp64 also as fp32, but not as {}",
-      where, to_string(stored.dtype), to_string(out.dtype()));
+  require(can_read_as(stored.dtype, out.dtype()),
+          "{} is stored as {}: it can be read as that, and floats as fp32 and bf16, but not as {}",
+          where, to_string(stored.dtype), to_string(out.dtype()));
   if (out.device().is_cuda()) {
     const OwnedTensor on_host(out.shape(), out.dtype());
     read_box(name, global_shape, wanted, on_host.tensor);

@@ -35,8 +35,8 @@ class Checkpoint {
   /// Throws, naming the tensor and the checkpoint, if it has no such tensor.
   const StoredTensor& tensor(const std::string& name) const;
 
-  /// out = the shard's piece of the tensor. `out` is on the CPU and has exactly the piece's shape;
-  /// its dtype is the stored one, or fp32 if bf16 or fp64 is stored. Each slice that the piece
+  /// out = the shard's piece of the tensor. `out` has exactly the piece's shape; its dtype is the
+  /// stored one, or, of stored floats, fp32 or bf16, rounded to nearest. Each slice that the piece
   /// touches is checked once, as a whole, against its checksum. Throws, naming tensor, file and
   /// reason, if a slice is damaged or the tensor has no such piece.
   void read(const std::string& name, const Shard& shard, Tensor out);

@@ -73,24 +73,12 @@ Tensor decoded_moments(const Tensor& codes, const Tensor& scales, CodeMap map, R
   return scratch.tensor.slice(elements.begin - begin, elements.end - begin);
 }
 
-/// Reads a box of a moment in the dtype of `piece`. Numbers that bf16 does not represent are
-/// rounded to nearest.
-void read_moment(Checkpoint& checkpoint, const std::string& name, const Shape& global_shape,
-                 const Box& box, const Tensor& piece) {
-  if (piece.dtype() == DType::f32 || checkpoint.tensor(name).dtype == piece.dtype()) {
-    return checkpoint.read_box(name, global_shape, box, piece);
-  }
-  const OwnedTensor whole(piece.shape(), DType::f32);
-  checkpoint.read_box(name, global_shape, box, whole.tensor);
-  copy_rounded(whole.tensor, piece);
-}
-
 /// Reads this rank's part of a moment, and encodes it if it is 8-bit.
 void load_moment(Checkpoint& checkpoint, const Parameter& parameter, Range elements,
                  const std::string& name, const Tensor& moment, const Tensor& scales, CodeMap map) {
   const auto read = [&](const Tensor& run) {
     for_each_box(parameter, elements, run, [&](const Box& box, const Tensor& piece) {
-      read_moment(checkpoint, name, parameter.global_shape, box, piece);
+      checkpoint.read_box(name, parameter.global_shape, box, piece);
     });
   };
   if (!scales.defined()) return read(moment);
@@ -308,9 +296,6 @@ std::optional<std::string> not_finite_parameter(const OptimizerState& state) {
 
 void load_weights(Checkpoint& checkpoint, ParameterStore& store) {
   for (const Parameter& parameter : store.parameters()) {
-    require(store.precision() == DType::f32,
-            "weights are stored in fp32 and load into masters or fp32 values, not {}",
-            to_string(store.precision()));
     checkpoint.read(parameter.name, parameter.global_shape, parameter.shard,
                     parameter.real_part(parameter.value()));
   }

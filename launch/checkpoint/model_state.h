@@ -27,7 +27,8 @@ size_t largest_checkpoint_share(const OptimizerState& state, const ParallelGroup
 /// there is none.
 std::optional<std::string> not_finite_parameter(const OptimizerState& state);
 
-/// Loads the weights into a store that has no optimizer state. Its precision must be fp32.
+/// Loads the weights into a store that has no optimizer state, rounded to nearest if its precision
+/// is bf16.
 void load_weights(Checkpoint& checkpoint, ParameterStore& store);
 
 /// For fine-tuning: loads the weights that the checkpoint has. Heads that it lacks, or has for

@@ -35,7 +35,7 @@ struct AttentionPageOptions {
   AttentionChoice choice;
   std::string output = "attention";
   bool overwrite = false;
-  DeviceRequest devices;
+  DeviceOptions devices;
 };
 
 /// The samples of a model that reads texts.

@@ -34,7 +34,7 @@ struct ChatOptions : TextOptions {
   CheckpointChoice checkpoint;
   std::optional<ChatFormat> format;
   std::optional<std::string> system;
-  DeviceRequest devices;
+  DeviceOptions devices;
 };
 
 constexpr const char* kCommands =

@@ -77,17 +77,19 @@ EvalReport evaluate_or_score(const EvalOptions& options, Communicator& world) {
   all_or_none(world, [&] { check_files(options); });
   if (options.multiple_choice.empty() && !options.log_likelihoods) return run_eval(options, world);
   const MemoryUse use("", kEvalMemoryAdvice);
-  const LoadedModel loaded = load_model(options.checkpoint, options.ema, options.devices, world,
+  const DeviceOptions devices = {options.devices, options.precision};
+  const LoadedModel loaded = load_model(options.checkpoint, options.ema, devices, world,
                                         options.micro_batch, options.tensor);
   const auto answer = options.log_likelihoods ? score_texts : answer_questions;
   return answer(options, loaded.ranks->groups, loaded.path, *loaded.model);
 }
 
-void eval(EvalOptions options, const CheckpointChoice& checkpoint, const DeviceRequest& devices,
+void eval(EvalOptions options, const CheckpointChoice& checkpoint, const DeviceOptions& devices,
           bool as_json, Communicator& world) {
   options.checkpoint = resolve(checkpoint, world).string();
   options.ema = checkpoint.ema;
   options.devices = devices;
+  options.precision = devices.precision;
   const EvalReport report = evaluate_or_score(options, world);
   if (world.rank() != 0) return;
   print_out("{}\n", as_json ? to_text(to_json(report)) : to_string(report));
@@ -97,7 +99,7 @@ void eval(EvalOptions options, const CheckpointChoice& checkpoint, const DeviceR
 
 void add_eval_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<EvalOptions>();
-  const auto devices = std::make_shared<DeviceRequest>();
+  const auto devices = std::make_shared<DeviceOptions>();
   const auto checkpoint = std::make_shared<CheckpointChoice>();
   const auto as_json = std::make_shared<bool>(false);
   CLI::App* command = app.add_subcommand(

@@ -44,7 +44,7 @@ struct GenerateOptions : TextOptions {
   int64_t num_samples = 1;
   bool stream = false, no_stream = false;
   FileOptions file;  ///< instead of a prompt
-  DeviceRequest devices;
+  DeviceOptions devices;
 
   int64_t num_beams() const { return beams.value_or(1); }
 };

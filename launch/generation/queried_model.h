@@ -14,7 +14,7 @@ namespace tessera {
 
 /// Advice when a GPU runs out of memory, for MemoryUse.
 inline constexpr std::string_view kSplitAdvice =
-    "start more ranks with `tessera run -np N`, which split the model";
+    "choose --precision bf16, or start more ranks with `tessera run -np N`, which split the model";
 
 /// A model that generates texts, or is asked about a few texts at a time, by forward passes without
 /// dropout, and the memory for its passes: that of a checkpoint (TextModel), or of a training run

@@ -4,7 +4,7 @@
 
 namespace tessera {
 
-void add_device_options(CLI::App& command, DeviceRequest& options) {
+void add_device_options(CLI::App& command, DeviceOptions& options) {
   add_choice(
       command, "--device", options.device,
       {{"auto", DeviceChoice::automatic}, {"cpu", DeviceChoice::cpu}, {"cuda", DeviceChoice::cuda}},
@@ -12,6 +12,9 @@ void add_device_options(CLI::App& command, DeviceRequest& options) {
   add_choice(command, "--backend", options.backend,
              {{"auto", Backend::automatic}, {"nccl", Backend::nccl}, {"mpi", Backend::mpi}},
              "How GPUs of several ranks communicate; with mpi they can share a GPU");
+  add_choice(command, "--precision", options.precision,
+             {{"fp32", DType::f32}, {"bf16", DType::bf16}},
+             "Of weights and activations; bf16 takes half the memory");
 }
 
 }  // namespace tessera

@@ -6,8 +6,13 @@
 
 namespace tessera {
 
-/// --device and --backend of compute commands without a configuration; like run.device and
-/// parallel.backend. `options` must live until the command line has been parsed.
-void add_device_options(CLI::App& command, DeviceRequest& options);
+/// --device, --backend and --precision of compute commands without a configuration; like
+/// run.device, parallel.backend and run.precision.
+struct DeviceOptions : DeviceRequest {
+  DType precision = DType::f32;  ///< of weights and activations
+};
+
+/// `options` must live until the command line has been parsed.
+void add_device_options(CLI::App& command, DeviceOptions& options);
 
 }  // namespace tessera

@@ -38,14 +38,15 @@ void require_tokenizer(const Tokenizer& tokenizer, std::string_view option,
 }
 
 LoadedModel load_model(const std::filesystem::path& checkpoint, bool ema,
-                       const DeviceRequest& devices, Communicator& world, int64_t rows,
+                       const DeviceOptions& devices, Communicator& world, int64_t rows,
                        std::optional<int64_t> tensor) {
   ServedWorld* const served = ServedWorld::current();
   std::string name;
   if (served != nullptr) {
-    name = fmt::format("{} {} {} {} {} {} {}", checkpoint.string(), ema, rows, tensor.value_or(0),
-                       static_cast<int>(devices.device), static_cast<int>(devices.backend),
-                       checksum_of_manifest(checkpoint, world));
+    name =
+        fmt::format("{} {} {} {} {} {} {} {}", checkpoint.string(), ema, rows, tensor.value_or(0),
+                    static_cast<int>(devices.device), static_cast<int>(devices.backend),
+                    static_cast<int>(devices.precision), checksum_of_manifest(checkpoint, world));
     if (served->kept_name == name) return *static_cast<const LoadedModel*>(served->kept.get());
     served->kept_name = "";
     served->kept = nullptr;  // before the next one needs its memory
@@ -60,8 +61,8 @@ LoadedModel load_model(const std::filesystem::path& checkpoint, bool ema,
     loaded.run = read_run_state(opened.manifest());
     loaded.chat = checkpoint_chat(opened);
     loaded.tokenizer = tokenizer_of(opened);
-    loaded.model = std::make_shared<TextModel>(opened, *loaded.ranks->groups.tp,
-                                               loaded.ranks->devices.device, rows);
+    loaded.model = std::make_shared<TextModel>(
+        opened, *loaded.ranks->groups.tp, loaded.ranks->devices.device, rows, devices.precision);
   });
   if (served != nullptr) {
     served->kept = std::make_shared<const LoadedModel>(loaded);

@@ -37,7 +37,7 @@ void require_tokenizer(const Tokenizer& tokenizer, std::string_view option,
 /// and the next call with the same arguments returns it unless the folder has other weights by
 /// then. Throws on all ranks or none. Collective.
 LoadedModel load_model(const std::filesystem::path& checkpoint, bool ema,
-                       const DeviceRequest& devices, Communicator& world, int64_t rows = 1,
+                       const DeviceOptions& devices, Communicator& world, int64_t rows = 1,
                        std::optional<int64_t> tensor = std::nullopt);
 
 }  // namespace tessera

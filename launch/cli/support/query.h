@@ -24,7 +24,7 @@ struct Query {
   bool truncate = false;
   int64_t top = 5;   ///< candidates of each mask
   FileOptions file;  ///< instead of a text
-  DeviceRequest devices;
+  DeviceOptions devices;
 
   /// The option that gives the text.
   const char* option() const { return ids ? "--ids" : "--text"; }

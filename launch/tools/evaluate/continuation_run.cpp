@@ -54,6 +54,7 @@ EvalReport ContinuationRun::run(
 void ContinuationRun::open(const OpenFiles& open_files) {
   const Checkpoint checkpoint = Checkpoint::open(report_.checkpoint);
   report_.ema = options_.ema;
+  report_.precision = options_.precision;
   report_.step = checkpoint.manifest().step;
   config_ = model_.config();
   files_ = open_files(checkpoint, *tokenizer_of(checkpoint), config_);

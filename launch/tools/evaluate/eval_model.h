@@ -9,17 +9,17 @@
 
 namespace tessera {
 
-/// A checkpoint's model in fp32, of which this rank has a shard, and memory to evaluate
+/// A checkpoint's model in fp32 or bf16, of which this rank has a shard, and memory to evaluate
 /// micro-batches of a shape.
 class EvalModel {
  public:
   /// Throws if the model cannot be split over the ranks of `tp`, or if the checkpoint is damaged.
   EvalModel(Checkpoint& checkpoint, const ModelConfig& config, const BatchShape& shape,
-            Communicator& tp, Device device)
+            Communicator& tp, Device device, DType precision)
       : model_(config, store_, tp),
-        arena_(device, plan_evaluation_arena(config, DType::f32, shape.sequences, tp)),
+        arena_(device, plan_evaluation_arena(config, precision, shape.sequences, tp)),
         device_batch_(shape, device) {
-    store_.allocate(device, DType::f32, StoreFor::inference);
+    store_.allocate(device, precision, StoreFor::inference);
     load_weights(checkpoint, store_);
   }
 

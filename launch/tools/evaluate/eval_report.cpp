@@ -11,7 +11,8 @@ namespace tessera {
 namespace {
 
 std::string checkpoint_text(const EvalReport& report) {
-  return report.checkpoint.string() + (report.ema ? " (averaged weights)" : "");
+  return report.checkpoint.string() + (report.ema ? " (averaged weights)" : "") +
+         (report.precision == DType::bf16 ? " in bf16" : "");
 }
 
 std::string choices_to_string(const EvalReport& report) {
@@ -102,6 +103,7 @@ Json to_json(const EvalReport& report) {
   Json json = {{"checkpoint", report.checkpoint.string()},
                {"step", report.step},
                {"ema", report.ema},
+               {"precision", to_string(report.precision)},
                {"seconds", report.seconds}};
   if (!report.notes.empty()) json["notes"] = report.notes;
   if (!found.choices.empty()) {

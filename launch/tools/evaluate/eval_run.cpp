@@ -127,6 +127,7 @@ class EvalRun {
     Checkpoint checkpoint = Checkpoint::open(report_.checkpoint);
     if (options_.ema) checkpoint.use_average();
     report_.ema = options_.ema;
+    report_.precision = options_.precision;
     report_.step = checkpoint.manifest().step;
     config_ = with_data(config_of(options_, checkpoint), options_.data);
     const ModelTraits traits = traits_of(config_.model);
@@ -142,7 +143,8 @@ class EvalRun {
     report_.samples = samples->num_samples();
     const int64_t micro = options_.micro_batch;
     const BatchShape shape = batch_shape(micro, config_.model, config_.mlm);
-    model_ = std::make_unique<EvalModel>(checkpoint, config_.model, shape, *groups_.tp, device_);
+    model_ = std::make_unique<EvalModel>(checkpoint, config_.model, shape, *groups_.tp, device_,
+                                         options_.precision);
     const BatchLayout layout = {micro * groups_.dp->size(), micro, groups_.dp->rank(),
                                 groups_.dp->size()};
     batches_ = std::make_unique<TokenBatches>(nullptr, samples, config_.model.vocab_size,

@@ -29,6 +29,7 @@ struct EvalOptions {
   int64_t micro_batch = 8;             ///< samples of a data rank at once
   std::optional<int64_t> max_samples;  ///< spread evenly; by default all
   DeviceRequest devices = {};
+  DType precision = DType::f32;     ///< of weights and activations
   std::optional<std::string> dump;  ///< a safetensors file of what was evaluated
   /// Files of questions to answer instead of evaluating data.
   std::vector<std::string> multiple_choice;
@@ -49,6 +50,7 @@ struct EvalReport {
   std::filesystem::path checkpoint;
   int64_t step = 0;
   bool ema = false;  ///< of the averaged weights
+  DType precision = DType::f32;
   int64_t samples = 0;
   bool predicts_masked = false;            ///< BERT's losses are of masked tokens
   bool token_labels = false;               ///< tokens' losses are of words' labels
@@ -61,13 +63,15 @@ struct EvalReport {
 };
 
 inline constexpr const char* kEvalMemoryAdvice =
-    "choose a smaller --micro-batch, or a larger --tensor to split the model over more ranks";
+    "choose a smaller --micro-batch or --precision bf16, or a larger --tensor to split the model "
+    "over "
+    "more ranks";
 
 /// Throws if options of data, of questions (answer_questions()) and of texts to score
 /// (score_texts()) are given together.
 void check_files(const EvalOptions& options);
 
-/// Evaluates a checkpoint's weights in fp32, with samples in their natural order and as in epoch 0,
+/// Evaluates a checkpoint's weights, with samples in their natural order and as in epoch 0,
 /// so that every evaluation sees the same on any layout.
 /// Throws on all ranks or none. Collective.
 EvalReport run_eval(const EvalOptions& options, Communicator& world);

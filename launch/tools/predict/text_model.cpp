@@ -44,14 +44,15 @@ BatchShape shape_of_texts(const ModelConfig& config, const Checkpoint& checkpoin
 
 }  // namespace
 
-TextModel::TextModel(Checkpoint& checkpoint, Communicator& tp, Device device, int64_t rows)
+TextModel::TextModel(Checkpoint& checkpoint, Communicator& tp, Device device, int64_t rows,
+                     DType precision)
     : config_(model_of(checkpoint)),
       tp_(tp),
       model_(std::make_unique<Model>(config_, store_, tp)),
       buffers_(shape_of_texts(config_, checkpoint, rows)),
       device_batch_(shape_of_texts(config_, checkpoint, rows), device) {
   const MemoryUse use("", kSplitAdvice);
-  store_.allocate(device, DType::f32, StoreFor::inference);
+  store_.allocate(device, precision, StoreFor::inference);
   load_weights(checkpoint, store_);
 }
 
@@ -59,7 +60,7 @@ Arena& TextModel::reserve(const Passes& largest) {
   const MemoryUse use("", kSplitAdvice);
   ParameterStore dry_store;
   Model dry_model(config_, dry_store, tp_);
-  dry_store.allocate(kMeta, DType::f32, StoreFor::inference);
+  dry_store.allocate(kMeta, store_.precision(), StoreFor::inference);
   Arena dry_arena(kMeta);
   largest(dry_model, StepContext{dry_arena});
 

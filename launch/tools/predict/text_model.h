@@ -13,14 +13,15 @@
 
 namespace tessera {
 
-/// A model from a checkpoint of any layout, in fp32, that is queried with a few texts at a time,
+/// A model from a checkpoint of any layout that is queried with a few texts at a time,
 /// with its heads split over the ranks of `tp`. All functions except getters are collective over
 /// `tp`.
 class TextModel final : public QueriedModel {
  public:
-  /// For up to `rows` texts at once. Throws if the checkpoint's model cannot be split over `tp`'s
-  /// ranks.
-  TextModel(Checkpoint& checkpoint, Communicator& tp, Device device, int64_t rows = 1);
+  /// For up to `rows` texts at once, with weights and activations in fp32 or bf16. Throws if the
+  /// checkpoint's model cannot be split over `tp`'s ranks.
+  TextModel(Checkpoint& checkpoint, Communicator& tp, Device device, int64_t rows = 1,
+            DType precision = DType::f32);
 
   using QueriedModel::run;
   Tensor run(std::span<const Sample> texts, const Ask& ask) override;

@@ -36,10 +36,10 @@ class Predict : public testing::Test {
 
   /// Calls `use(model)` on each of `ranks` tensor ranks.
   template <typename Use>
-  static void with_model(const fs::path& path, int ranks, Use&& use) {
+  static void with_model(const fs::path& path, int ranks, Use&& use, DType precision = DType::f32) {
     run_thread_ranks(ranks, [&](Communicator& world) {
       Checkpoint checkpoint = Checkpoint::open(path);
-      TextModel model(checkpoint, world, kCpu);
+      TextModel model(checkpoint, world, kCpu, 1, precision);
       use(model);
     });
   }
@@ -137,6 +137,41 @@ TEST_F(Predict, PredictsSameLabelsOnEveryLayout) {
       const std::vector<double> found = predict_labels(model, {{text()}})[0];
       for (size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(found[i], whole[i], kTolerance);
     });
+  }
+}
+
+// Probabilities and vectors of about 0.1 differ by some of bf16's steps of 2^-9.
+TEST_F(Predict, AnswersAlmostAlikeInBf16) {
+  const auto answers = [](TextModel& model, SmallKind kind) {
+    if (kind == SmallKind::classifier) return predict_labels(model, {{text()}})[0];
+    if (kind == SmallKind::embeddings) {
+      const auto vector = embed_texts(model, {{text()}}).span<float>();
+      return std::vector<double>(vector.begin(), vector.end());
+    }
+    std::vector<double> of_token(static_cast<size_t>(kSmallVocabulary));
+    const Candidates found = fill_masks(model, text(), kPlaces, 1000, kSmallVocabulary);
+    for (const Candidate& candidate : found[0]) {
+      of_token[static_cast<size_t>(candidate.token)] = candidate.probability;
+    }
+    return of_token;
+  };
+  for (const SmallKind kind :
+       {SmallKind::bert_pairs, SmallKind::classifier, SmallKind::embeddings}) {
+    SCOPED_TRACE(to_string(kind));
+    const fs::path path = train_checkpoint(kind);
+    std::vector<double> whole;
+    with_model(path, 1, [&](TextModel& model) { whole = answers(model, kind); });
+    for (const int ranks : {1, 2}) {
+      with_model(
+          path, ranks,
+          [&](TextModel& model) {
+            const std::vector<double> found = answers(model, kind);
+            ASSERT_EQ(found.size(), whole.size());
+            EXPECT_NE(found, whole);
+            for (size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(found[i], whole[i], 0.02);
+          },
+          DType::bf16);
+    }
   }
 }
 
