@@ -36,9 +36,9 @@ class QueriedModel {
   /// Computes a result for a batch of texts.
   using Ask = std::function<Tensor(Model& model, const StepContext& ctx, const TokenBatch& batch)>;
 
-  /// Returns the result of `ask` for the texts, in host memory until the next call. Calls `ask`
-  /// twice, first on the meta device to measure its memory. Throws if a text has more than
-  /// seq_length tokens or one that is not in the vocabulary. Collective over tp().
+  /// Returns the result of `ask` for the texts, in host memory until the next call, bf16 widened to
+  /// fp32. Calls `ask` twice, first on the meta device to measure its memory. Throws if a text has
+  /// more than seq_length tokens or one that is not in the vocabulary. Collective over tp().
   virtual Tensor run(std::span<const Sample> texts, const Ask& ask) = 0;
   Tensor run(const Sample& text, const Ask& ask) { return run({&text, 1}, ask); }
 };

@@ -1,6 +1,7 @@
 #include "launch/tools/predict/text_model.h"
 
 #include <string_view>
+#include <utility>
 
 #include "core/error.h"
 #include "core/memory.h"
@@ -85,9 +86,14 @@ Tensor TextModel::run(std::span<const Sample> texts, const Ask& ask) {
   Arena& arena =
       reserve([&](Model& model, const StepContext& ctx) { ask(model, ctx, on_meta(batch)); });
   const Tensor answer = ask(*model_, StepContext{arena}, device_batch_.upload(buffers_));
-  if (answer.device().is_cpu()) return answer;
+  if (answer.device().is_cpu() && answer.dtype() != DType::bf16) return answer;
   answer_ = OwnedTensor(answer.shape(), answer.dtype());
   copy(answer, answer_.tensor);
+  if (answer.dtype() == DType::bf16) {
+    OwnedTensor widened(answer.shape(), DType::f32);
+    copy(answer_.tensor, widened.tensor);
+    answer_ = std::move(widened);
+  }
   return answer_.tensor;
 }
 

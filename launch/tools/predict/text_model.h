@@ -42,7 +42,7 @@ class TextModel final : public QueriedModel {
   BatchBuffers buffers_;
   DeviceBatch device_batch_;
   std::unique_ptr<Arena> arena_;
-  OwnedTensor answer_;  ///< unless the device is the host
+  OwnedTensor answer_;  ///< unless it is in host memory already
 };
 
 /// Throws, starting with `owner`, unless the model was trained for `objective`; says which command

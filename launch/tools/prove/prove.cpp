@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <tuple>
 
 #include "core/error.h"
 #include "launch/config/validate.h"
@@ -208,8 +209,12 @@ class Prover {
     const std::vector<ProvedLayout> all = layouts_to_prove(certificate_.small, options_.ranks);
     if (all.empty()) return;
     const GatheredRun whole = train(on(one), one, kSteps);
-    // The last layouts share most: they have the most ranks.
-    const ProvedLayout &first = all.back(), &second = all[all.size() / 2];
+    // One with the highest stage of ZeRO on the most ranks, and the last, whose ranks are all
+    // tensor ranks.
+    const ProvedLayout& first = *std::ranges::max_element(all, {}, [](const ProvedLayout& layout) {
+      return std::tuple(layout.zero, layout.tensor * layout.data, layout.tensor);
+    });
+    const ProvedLayout& second = all.back();
     check(fmt::format("from {} to {}: equals one rank", to_string(first), to_string(second)),
           [&] { return interrupt(first, second, whole, false); });
     check(fmt::format("from {} to one rank: equals one rank", to_string(second)),
