@@ -56,7 +56,7 @@ _tessera() {
 if [ "$funcstack[1]" = _tessera ]; then _tessera "$@"; else compdef _tessera tessera mpirun mpiexec srun; fi
 )sh";
 
-bool is_option(std::string_view word) { return word.starts_with("--") && word.size() > 2; }
+bool is_long_option(std::string_view word) { return word.starts_with("--") && word.size() > 2; }
 
 /// The command that the words name, nullptr if there is none, and its option whose value comes
 /// next.
@@ -73,7 +73,7 @@ std::vector<const CLI::App*> commands_after(const CLI::App& app, const CLI::App&
 Place place_after(const CLI::App& app, std::span<const std::string> words) {
   Place place = {&app};
   for (const std::string& word : words) {
-    if (is_option(word)) {
+    if (is_long_option(word)) {
       const CLI::Option* const option = place.command->get_option_no_throw(word);
       const bool takes_value = option != nullptr && option->get_expected_max() > 0;
       place.option = takes_value ? option : nullptr;

@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr size_t kMaxConfigBytes = size_t{16} << 20;
+constexpr size_t kMaxModuleBytes = size_t{16} << 20;
 constexpr const char* kMean = "pooling_mode_mean_tokens";
 constexpr const char* kCls = "pooling_mode_cls_token";
 
@@ -49,7 +49,7 @@ Pooling pooling_of(const Json& json, const std::string& where) {
 
 }  // namespace
 
-Json read_small_json(const fs::path& path) { return read_json_file(path, kMaxConfigBytes); }
+Json read_small_json(const fs::path& path) { return read_json_file(path, kMaxModuleBytes); }
 
 void read_sentence_modules(const fs::path& folder, ModelConfig& model,
                            std::vector<std::string>& notes) {
@@ -93,7 +93,7 @@ void read_sentence_modules(const fs::path& folder, ModelConfig& model,
 
 std::map<std::string, std::string> sentence_module_files(const ModelConfig& model) {
   if (model.head != Head::embedding) return {};
-  constexpr std::string_view kClasses = "sentence_transformers.models.";
+  constexpr std::string_view kModuleClasses = "sentence_transformers.models.";
   Json modules = Json::array();
   constexpr std::array<std::array<std::string_view, 2>, 3> kModules = {
       {{"Transformer", ""}, {"Pooling", kPoolingFolder}, {"Normalize", "2_Normalize"}}};
@@ -101,7 +101,7 @@ std::map<std::string, std::string> sentence_module_files(const ModelConfig& mode
     modules.push_back({{"idx", i},
                        {"name", std::to_string(i)},
                        {"path", kModules[i][1]},
-                       {"type", fmt::format("{}{}", kClasses, kModules[i][0])}});
+                       {"type", fmt::format("{}{}", kModuleClasses, kModules[i][0])}});
   }
   const bool mean = model.embedding_pooling == Pooling::mean;
   const Json pooling = {{"word_embedding_dimension", model.hidden_size},

@@ -143,26 +143,26 @@ std::string output_of(const std::vector<std::string>& command, std::chrono::mill
 }  // namespace
 
 std::string to_string(const ProcessState& state) {
-  using Kind = ProcessState::Kind;
+  using Seen = ProcessState::Kind;
   std::string text;
   switch (state.kind) {
-    case Kind::unknown:
+    case Seen::unknown:
       return "cannot be seen from here";
-    case Kind::gone:
+    case Seen::gone:
       return "is gone";
-    case Kind::zombie:
+    case Seen::zombie:
       text = "has ended";
       break;
-    case Kind::stopped:
+    case Seen::stopped:
       text = "is stopped";
       break;
-    case Kind::blocked:
+    case Seen::blocked:
       text = "is blocked in the system";
       break;
-    case Kind::sleeping:
+    case Seen::sleeping:
       text = "sleeps";
       break;
-    case Kind::running:
+    case Seen::running:
       text = "runs";
       break;
   }

@@ -53,7 +53,7 @@ void register_padding(const std::string& name, const RunConfig& config, int iter
   add("/around_half", Lengths::around_half);
 }
 
-[[maybe_unused]] const bool registered = [] {
+[[maybe_unused]] const bool padding_registered = [] {
   for (const DType precision : {DType::f32, DType::bf16}) {
     register_padding("bert_4x768_128", bert_4x768(precision, 128), 5);
     register_padding("bert_4x768_512", bert_4x768(precision, 512), 3);

@@ -47,7 +47,7 @@ bool register_parts(const std::string& model, const RunConfig& config) {
   return true;
 }
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool parts_registered =
     register_parts("gpt2_124m_fp32", gpt2_124m(DType::f32)) &&
     register_parts("gpt2_124m_bf16", gpt2_124m(DType::bf16)) &&
     register_parts("gpt_shakespeare_fp32", gpt_shakespeare(DType::f32)) &&

@@ -93,7 +93,7 @@ void register_run(const std::string& name, Run run, const RunConfig& config, int
       ->Iterations(iterations);
 }
 
-[[maybe_unused]] const bool registered = [] {
+[[maybe_unused]] const bool step_registered = [] {
   for (const DType precision : {DType::f32, DType::bf16}) {
     register_run("step/gpt2_124m", step, gpt2_124m(precision), 5);
     register_run("step/gpt_shakespeare", step, gpt_shakespeare(precision), 100);

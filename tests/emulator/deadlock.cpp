@@ -17,14 +17,14 @@ struct Waiting {
   bool asks;  // polls instead of sleeping
 };
 
-struct State {
+struct Waits {
   uint64_t events = 0;
   std::map<std::thread::id, Waiting> waiting;
   std::vector<DeadlockCheck> tellers;
 };
 
-State& state() {
-  static auto* instance = new State;
+Waits& state() {
+  static auto* instance = new Waits;
   return *instance;
 }
 

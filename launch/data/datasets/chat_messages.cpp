@@ -30,7 +30,7 @@ std::string_view role_of_sharegpt(std::string_view name) {
   return name == "human" ? "user" : name == "gpt" ? "assistant" : name;
 }
 
-Message message_of(const Json& json, const std::string& where) {
+Message message_from(const Json& json, const std::string& where) {
   require(json.is_object(), "{}: must be an object with role and content, but is {}", where,
           json_type(json));
   if (json.contains("from")) {
@@ -50,7 +50,7 @@ void add_messages(const Json& list, const std::string& where, std::string_view o
                   std::vector<Message>& messages) {
   int64_t number = 0;
   for (const Json& message : list) {
-    messages.push_back(message_of(message, fmt::format("{}, message {}{}", where, ++number, of)));
+    messages.push_back(message_from(message, fmt::format("{}, message {}{}", where, ++number, of)));
   }
 }
 

@@ -24,17 +24,17 @@ std::string milliseconds(double seconds) { return fmt::format("{:.3f}", 1e3 * se
 std::string amount(double value) { return value > 0.0 ? human_amount(value) : "0 "; }
 
 /// A part of a step: the sum of its lines.
-struct Part {
+struct StepPart {
   std::string name;
   std::vector<const RooflineLine*> lines;
   OpWork work;
   double seconds = 0.0;
 };
 
-std::vector<Part> parts_of(const Roofline& roofline) {
-  std::vector<Part> parts;
+std::vector<StepPart> parts_of(const Roofline& roofline) {
+  std::vector<StepPart> parts;
   for (const RooflineLine& line : roofline.lines) {
-    auto part = std::ranges::find(parts, line.part, &Part::name);
+    auto part = std::ranges::find(parts, line.part, &StepPart::name);
     if (part == parts.end()) part = parts.insert(parts.end(), {line.part, {}, {}});
     part->lines.push_back(&line);
     part->work += line.work;
@@ -59,7 +59,7 @@ std::string batch_text(const Roofline& roofline) {
 
 std::string lines_text(const Roofline& roofline) {
   Rows rows = {{"part", "op", "calls", "matmul FLOP", "other FLOP", "bytes", "ms", "bound by"}};
-  for (const Part& part : parts_of(roofline)) {
+  for (const StepPart& part : parts_of(roofline)) {
     for (const RooflineLine* line : part.lines) {
       rows.push_back({line == part.lines.front() ? part.name : "", line->op, grouped(line->calls),
                       amount(line->work.matmul_flops), amount(line->work.flops),
@@ -133,7 +133,7 @@ std::vector<std::string> with_cells(std::vector<std::string> cells,
 
 /// The rows of part number `index`, its sum first.
 std::string part_rows(const std::vector<Roofline>& rooflines, size_t index) {
-  const Part whole = parts_of(rooflines.front())[index];
+  const StepPart whole = parts_of(rooflines.front())[index];
   const auto row = [&](const std::string& name, const std::string& op, const std::string& calls,
                        const OpWork& work, auto&& cell) {
     std::vector<std::string> cells = {name, op, calls};

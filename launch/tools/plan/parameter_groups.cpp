@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-enum Group : size_t { kEmbeddings, kAttention, kMlp, kNorms, kHeads };
+enum GroupIndex : size_t { kEmbeddings, kAttention, kMlp, kNorms, kHeads };
 
 /// Part `index` of a dotted name: part 3 of "blocks.3.attention.qkv.weight" is "qkv"; "" if there
 /// are fewer.
@@ -22,7 +22,7 @@ std::string_view part(std::string_view name, int index) {
 }
 
 /// `name` is without that of its stack: "decoder.".
-Group group_of_part(std::string_view name) {
+GroupIndex group_of_part(std::string_view name) {
   for (int i = 0; !part(name, i).empty(); ++i) {
     if (part(name, i).ends_with("norm")) return kNorms;
   }
@@ -37,7 +37,7 @@ Group group_of_part(std::string_view name) {
   return kHeads;
 }
 
-Group group_of(std::string_view name) {
+GroupIndex group_of(std::string_view name) {
   const std::string_view stack = part(name, 0);
   if (stack == "encoder" || stack == "decoder") name.remove_prefix(stack.size() + 1);
   return group_of_part(name);
