@@ -5,11 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "core/error.h"
 #include "core/memory.h"
@@ -138,6 +140,8 @@ void fail_on_last_rank(std::string_view kind) {
     if (kind == "pending") pending = world.all_reduce_async(owned.tensor);
     fail("the last rank fails");
   }
+  // Otherwise a rank might see that the calls differ before the last rank's error ends it.
+  if (kind == "pending") std::this_thread::sleep_for(std::chrono::seconds(2));
   world.all_reduce(owned.tensor);  // the failing rank never makes this call
 }
 
