@@ -48,8 +48,10 @@ TEST(Inspect, ShowsADocumentOfADataset) {
   InspectOptions options;
   options.path = folder / "data";
   options.document = 1;
-  const std::string text = inspect(options);
+  std::string text = inspect(options);
   EXPECT_TRUE(names_all(text, {"document 1 of", "100 tokens"}));
+  const std::string folders = folder / "";  // their names may have a 7
+  for (size_t at; (at = text.find(folders)) != std::string::npos;) text.erase(at, folders.size());
   EXPECT_EQ(std::ranges::count(text, '7'), 100);
   options.document = 3;
   test::expect_error([&] { inspect(options); }, {"--document is 3", "has 3 documents"});
