@@ -13,7 +13,7 @@ namespace tessera {
 
 // Defines every key of a configuration once: its name, member, rule and reason. Parsing, --set,
 // range checks, the resolved config.yaml and docs/configuration.md are all generated from it. A
-// default is the member's own, in run_config.h and models/model_config.h, or `auto`: derived from
+// default is the member's own, in sections.h and models/model_config.h, or `auto`: derived from
 // other keys, the data, a checkpoint or the machine (launch/train/start/derive_config.h).
 //
 // describe(section, field) calls `field(key, member, rule, meaning)` for each key in order;

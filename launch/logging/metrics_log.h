@@ -14,7 +14,7 @@
 
 namespace tessera {
 
-/// RUN/metrics.jsonl: one JSON object per line. There are five kinds of lines.
+/// RUN/metrics.jsonl: one JSON object per line. There are six kinds of lines.
 ///
 /// Steps: step, loss, grad_norm, lr, tokens (of the run so far, without padding),
 /// tokens_per_second, padded_tokens_per_second, step_ms, data_wait_seconds (since the previous

@@ -1,7 +1,7 @@
 // Trains a small GPT with a loop of its own, on as many data-parallel ranks as mpirun starts, and
 // saves a checkpoint that every `tessera` command reads:
 //
-//     mpirun -np 2 build/train_gpt data/text runs/own
+//     mpirun -np 2 build/library/train_gpt data/text runs/own
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -78,7 +78,12 @@ void train(const std::string& data, const std::string& run, Communicator& world)
   request.step = options.train.steps;
   request.samples = options.train.steps * options.batch.global;
   request.model = architecture_json(options.model);
-  request.extra = to_extra({.tokenizer = "byte"});
+  RunState state_of_run;  // what a run that resumes from it compares
+  state_of_run.tokenizer = "byte";
+  state_of_run.seed = static_cast<int64_t>(options.seed);
+  state_of_run.optimizer = to_string(options.optimizer.name);
+  state_of_run.moment_dtype = moment_dtype_name(options.optimizer.moment_dtype);
+  request.extra = to_extra(state_of_run);
   request.attachments = {{kTokenizerAttachment, tokenizer_attachment(*tokenizer)}};
   request.tensors = local_tensors(state, groups);
   const SavedCheckpoint saved = save_checkpoint(request, world);
