@@ -36,9 +36,9 @@ class Checkpoint {
   const StoredTensor& tensor(const std::string& name) const;
 
   /// out = the shard's piece of the tensor. `out` has exactly the piece's shape; its dtype is the
-  /// stored one, or, of stored floats, fp32 or bf16, rounded to nearest. Each slice that the piece
-  /// touches is checked once, as a whole, against its checksum. Throws, naming tensor, file and
-  /// reason, if a slice is damaged or the tensor has no such piece.
+  /// stored one, or, of stored floats, fp32 or bf16, rounded to nearest (fp64 to fp32 first). Each
+  /// slice that the piece touches is checked once, as a whole, against its checksum. Throws, naming
+  /// tensor, file and reason, if a slice is damaged or the tensor has no such piece.
   void read(const std::string& name, const Shard& shard, Tensor out);
 
   /// As above, but also throws, naming both shapes, if the stored tensor is not of `global_shape`.

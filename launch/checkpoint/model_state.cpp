@@ -198,11 +198,10 @@ void add_pieces(const OptimizerState& state, const Parameter& parameter,
 /// Their pieces may differ, because other parameters before them in a shard have other sizes.
 class WritingTensorRank {
  public:
-  explicit WritingTensorRank(const Communicator& tp)
-      : rank_(tp.rank()), elements_(static_cast<size_t>(tp.size()), 0) {}
+  WritingTensorRank(int ranks, int rank) : rank_(rank), elements_(static_cast<size_t>(ranks), 0) {}
 
-  /// Whether it is this rank. Called for all parameters, in order.
-  bool is_this(const Parameter& parameter) {
+  /// Whether it is `rank`. Called for all parameters, in order.
+  bool is_it(const Parameter& parameter) {
     if (!parameter.replicated_over().contains(Axis::tensor)) return true;
     const auto least = std::ranges::min_element(elements_);
     *least += parameter.global_shape.numel();
@@ -214,18 +213,19 @@ class WritingTensorRank {
   std::vector<int64_t> elements_;
 };
 
-/// The pieces that this rank holds and, of what is replicated on tensor ranks, that one of them
+/// The pieces that this rank holds and, of what is replicated on tensor ranks, that `tensor_rank`
 /// writes, by the replicas with the same: those with the same shard.
-std::vector<SharedPieces> shared_pieces(const OptimizerState& state, const ParallelGroups& groups) {
+std::vector<SharedPieces> shared_pieces(const OptimizerState& state, const ParallelGroups& groups,
+                                        int tensor_rank) {
   std::map<int, SharedPieces> shared;
   const auto scratch = std::make_shared<OwnedTensor>();
-  WritingTensorRank writer(*groups.tp);
+  WritingTensorRank writer(groups.tp->size(), tensor_rank);
   for (const Parameter& parameter : state.store().parameters()) {
     const int shards = state.store().layout_of(parameter).sharding().num_shards;  // of neighbors
     SharedPieces& same = shared[shards];
     same.holders = groups.replicas->size() / shards;
     same.holder = groups.replicas->rank() / shards;
-    if (writer.is_this(parameter)) add_pieces(state, parameter, scratch, same.pieces);
+    if (writer.is_it(parameter)) add_pieces(state, parameter, scratch, same.pieces);
   }
   std::vector<SharedPieces> all;
   for (auto& [shards, same] : shared) all.push_back(std::move(same));
@@ -253,7 +253,7 @@ std::vector<int> writers_of(const std::vector<LocalTensor>& pieces, int holders)
 
 std::vector<LocalTensor> local_tensors(const OptimizerState& state, const ParallelGroups& groups) {
   std::vector<LocalTensor> own;
-  for (SharedPieces& shared : shared_pieces(state, groups)) {
+  for (SharedPieces& shared : shared_pieces(state, groups, groups.tp->rank())) {
     const std::vector<int> writers = writers_of(shared.pieces, shared.holders);
     for (size_t i = 0; i < writers.size(); ++i) {
       if (writers[i] == shared.holder) own.push_back(std::move(shared.pieces[i]));
@@ -264,14 +264,19 @@ std::vector<LocalTensor> local_tensors(const OptimizerState& state, const Parall
 
 size_t largest_checkpoint_share(const OptimizerState& state, const ParallelGroups& groups) {
   size_t most = 0;
-  for (const SharedPieces& shared : shared_pieces(state, groups)) {
-    std::vector<size_t> of_writer(static_cast<size_t>(shared.holders), 0);
-    const std::vector<int> writers = writers_of(shared.pieces, shared.holders);
-    for (size_t i = 0; i < writers.size(); ++i) {
-      of_writer[static_cast<size_t>(writers[i])] +=
-          static_cast<size_t>(round_up(narrow<int64_t>(shared.pieces[i].data.bytes()), kAlignment));
+  for (int tensor_rank = 0; tensor_rank < groups.tp->size(); ++tensor_rank) {
+    size_t bytes = 0;
+    for (const SharedPieces& shared : shared_pieces(state, groups, tensor_rank)) {
+      std::vector<size_t> of_writer(static_cast<size_t>(shared.holders), 0);
+      const std::vector<int> writers = writers_of(shared.pieces, shared.holders);
+      for (size_t i = 0; i < writers.size(); ++i) {
+        const auto size = narrow<int64_t>(shared.pieces[i].data.bytes());
+        of_writer[static_cast<size_t>(writers[i])] +=
+            static_cast<size_t>(round_up(size, kAlignment));
+      }
+      bytes += *std::ranges::max_element(of_writer);
     }
-    most += *std::ranges::max_element(of_writer);
+    most = std::max(most, bytes);
   }
   return most;
 }

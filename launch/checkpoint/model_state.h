@@ -20,7 +20,7 @@ namespace tessera {
 std::vector<LocalTensor> local_tensors(const OptimizerState& state, const ParallelGroups& groups);
 
 /// An upper bound on the bytes of local_tensors() on this rank and on those that hold the same,
-/// each piece aligned.
+/// each piece aligned, whichever tensor ranks write what all of them have.
 size_t largest_checkpoint_share(const OptimizerState& state, const ParallelGroups& groups);
 
 /// The name of a parameter with a NaN or infinite weight among those this rank updates; nullopt if

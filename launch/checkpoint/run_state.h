@@ -43,7 +43,7 @@ struct RunState {
   std::vector<TrainPart> train_parts = {};  ///< in order; paths are not stored, as data may move
   std::optional<std::string> optimizer = {}, moment_dtype = {};  ///< of the optimizer's state
   std::string imported_from = {};
-  /// What saved it: by name, the GPU and the versions of its driver and libraries (gpu_versions);
+  /// By name, the GPU that saved it and the versions of its driver and libraries (gpu_versions);
   /// empty on CPUs.
   std::map<std::string, std::string> gpu_versions = {};
 

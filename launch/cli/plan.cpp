@@ -160,6 +160,7 @@ bool print_plan(const RunConfig& config, const PlanOptions& options) {
     if (plan.grid.data() > 1) {
       const LayoutSweep stages = sweep_stages(config, sweep_options(options));
       text += stages_text(stages);
+      if (!predicts_time(options)) text += "           assumed " + stages.assumed;
       json["stages"] = stages_json(stages);
     }
   }

@@ -196,8 +196,8 @@ constexpr std::string_view to_string(OptimizerName name) {
   return "?";
 }
 
-/// What training steps need to know: sections of a RunConfig, or set by a program with a loop of
-/// its own. Keys of `parallel` and `train` that say how a run starts, ends or recovers have no
+/// All that training steps need to know: sections of a RunConfig, or set by a program with a loop
+/// of its own. Keys of `parallel` and `train` that say how a run starts, ends or recovers have no
 /// effect on a step: backend, epochs, cudnn_dropout, max_rollbacks and check_replicas_interval.
 struct StepOptions {
   ModelConfig model;

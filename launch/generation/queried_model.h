@@ -14,7 +14,7 @@ namespace tessera {
 
 /// Advice when a GPU runs out of memory, for MemoryUse.
 inline constexpr std::string_view kSplitAdvice =
-    "choose --precision bf16, or start more ranks with `tessera run -np N`, which split the model";
+    "start more ranks with `tessera run -np N`, which split the model";
 
 /// A model that generates texts, or is asked about a few texts at a time, by forward passes without
 /// dropout, and the memory for its passes: that of a checkpoint (TextModel), or of a training run
@@ -36,8 +36,8 @@ class QueriedModel {
   /// Computes a result for a batch of texts.
   using Ask = std::function<Tensor(Model& model, const StepContext& ctx, const TokenBatch& batch)>;
 
-  /// Returns the result of `ask` for the texts, in host memory until the next call, bf16 widened to
-  /// fp32. Calls `ask` twice, first on the meta device to measure its memory. Throws if a text has
+  /// Returns the result of `ask` for the texts, in host memory until the next call. Calls `ask`
+  /// twice, first on the meta device to measure its memory. Throws if a text has
   /// more than seq_length tokens or one that is not in the vocabulary. Collective over tp().
   virtual Tensor run(std::span<const Sample> texts, const Ask& ask) = 0;
   Tensor run(const Sample& text, const Ask& ask) { return run({&text, 1}, ask); }

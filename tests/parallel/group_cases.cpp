@@ -153,6 +153,7 @@ void strings_travel(Communicator& group) {
   const int root = group.size() - 1;
   EXPECT_EQ(gather_strings(group, text_of(group.rank()), root),
             group.rank() == root ? texts : std::vector<std::string>());
+  EXPECT_EQ(gather_strings(group, "", 0).size(), group.rank() == 0 ? texts.size() : 0);
   EXPECT_EQ(all_gather_strings(group, ""), std::vector<std::string>(texts.size()));
   EXPECT_EQ(broadcast_string(group, "", 0), "");
 }

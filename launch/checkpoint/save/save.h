@@ -23,7 +23,8 @@ struct SaveRequest {
   Json extra = Json::object();  ///< other data that the run needs to resume
   /// Small files in the step's folder, by name: "tokenizer.json". Rank 0 writes its own.
   std::map<std::string, std::string> attachments;
-  /// What this rank writes. The tensors of all ranks together are the checkpoint.
+  /// The pieces that this rank writes. Those of all ranks tile each tensor, and none is given by
+  /// two ranks; the ranks find out only when all have written.
   std::vector<LocalTensor> tensors;
   /// Whether a training run is saving its step; messages then mention it. If false, an error only
   /// says what is wrong.

@@ -14,7 +14,7 @@ void add_device_options(CLI::App& command, DeviceOptions& options) {
              "How GPUs of several ranks communicate; with mpi they can share a GPU");
   add_choice(command, "--precision", options.precision,
              {{"fp32", DType::f32}, {"bf16", DType::bf16}},
-             "Of weights and activations; bf16 takes half the memory");
+             "Precision of weights and activations; bf16 takes half the memory");
 }
 
 }  // namespace tessera

@@ -64,8 +64,7 @@ struct EvalReport {
 
 inline constexpr const char* kEvalMemoryAdvice =
     "choose a smaller --micro-batch or --precision bf16, or a larger --tensor to split the model "
-    "over "
-    "more ranks";
+    "over more ranks";
 
 /// Throws if options of data, of questions (answer_questions()) and of texts to score
 /// (score_texts()) are given together.

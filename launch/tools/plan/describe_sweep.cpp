@@ -160,7 +160,7 @@ Json stages_json(const LayoutSweep& stages) {
                     {"memory_bytes", swept.memory},
                     {"predicted_seconds", swept.time.total()}});
   }
-  return list;
+  return {{"fitting", list}, {"assumed", stages.assumed_json}};
 }
 
 }  // namespace tessera

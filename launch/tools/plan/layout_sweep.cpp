@@ -31,11 +31,13 @@ std::vector<Stage> stages_of(const RunConfig& config, int64_t tensor, int64_t da
   std::vector<Stage> stages = {{}};
   if (data == 1) return stages;  // nothing to share
   std::vector<int64_t> shards = {config.parallel.shard};
-  if (config.parallel.shard == 0) shards.push_back(kRanksOfHost / tensor);
+  const int64_t of_host = kRanksOfHost % tensor == 0 ? kRanksOfHost / tensor : 1;
+  const bool spans_hosts = 1 < of_host && of_host < data;
+  if (config.parallel.shard == 0 && spans_hosts) shards.push_back(of_host);
   for (const int64_t zero : {1, 2, 3}) {
     for (const int64_t shard : shards) {
-      const bool is_group = 1 < shard && shard < data && data % shard == 0;
-      if (shard == 0 || is_group) stages.push_back({zero, shard});
+      const bool has_shards = shard == 0 || (data % shard == 0 && (zero == 1 || shard > 1));
+      if (has_shards) stages.push_back({zero, shard});
     }
   }
   return stages;

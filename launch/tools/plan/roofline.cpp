@@ -156,8 +156,8 @@ RooflineGpu RooflineGpu::measured(const std::string& name, const RunConfig& conf
   const double nvlink = kReachedOfLink * gpu.peaks.nvlink / 2.0;
   gpu.tensor_bandwidth = config.parallel.tensor <= kRanksOfHost ? nvlink : kNetwork;
   gpu.data_bandwidth = ranks <= kRanksOfHost ? nvlink : kNetwork;
-  gpu.shard_bandwidth =
-      config.parallel.shard * config.parallel.tensor <= kRanksOfHost ? nvlink : kNetwork;
+  const int64_t sharing = config.parallel.shard * config.parallel.tensor;  // neighbors
+  gpu.shard_bandwidth = sharing > 0 && kRanksOfHost % sharing == 0 ? nvlink : kNetwork;
   gpu.reached = kReached;
   gpu.latency = 20e-6;
   gpu.overlaps = config.run.device != DeviceChoice::cpu;  // a CPU's cores also exchange

@@ -52,7 +52,10 @@ TextModel::TextModel(Checkpoint& checkpoint, Communicator& tp, Device device, in
       model_(std::make_unique<Model>(config_, store_, tp)),
       buffers_(shape_of_texts(config_, checkpoint, rows)),
       device_batch_(shape_of_texts(config_, checkpoint, rows), device) {
-  const MemoryUse use("", kSplitAdvice);
+  const MemoryUse use("", precision == DType::f32
+                              ? "choose --precision bf16, or start more ranks with `tessera run "
+                                "-np N`, which split the model"
+                              : kSplitAdvice);
   store_.allocate(device, precision, StoreFor::inference);
   load_weights(checkpoint, store_);
 }

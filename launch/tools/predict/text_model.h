@@ -24,6 +24,7 @@ class TextModel final : public QueriedModel {
             DType precision = DType::f32);
 
   using QueriedModel::run;
+  /// Of a bf16 result, the numbers in fp32.
   Tensor run(std::span<const Sample> texts, const Ask& ask) override;
 
   /// Calls `largest` on the meta device. The memory grows to what it needs.

@@ -186,9 +186,11 @@ OptimizerState allocate_for_training(const StepOptions& options, const ParallelG
           "optimizer.name is muon, but optimizer.frozen has all weights of the blocks, which are "
           "what it updates: leave some to train, or choose adamw");
   if (sequence_shard(options.parallel, groups).split()) store.shard_rows();
-  require(groups.grid.shape().shards == options.parallel.grid_shape().shards,
-          "parallel.zero is {}, but the groups of this run were made for another stage",
-          options.parallel.zero);
+  require(
+      groups.grid.shape().shards == options.parallel.grid_shape().shards,
+      "parallel.zero {} and parallel.shard {} have other shards than the groups of ranks, which "
+      "were made for {} (0: all replicas): make the groups with parallel.grid_shape()",
+      options.parallel.zero, options.parallel.shard, groups.grid.shape().shards);
   store.allocate(device, options.precision, StoreFor::training,
                  sharding_of_trained(options.parallel, groups),
                  sharding_of_frozen(options.parallel, groups));

@@ -18,12 +18,12 @@ namespace tessera {
 /// thread for each call of a non-blocking one; what may wait for other ranks without end, its
 /// creation and its abort, runs on threads of its own. Every call here checks for errors, and so
 /// does a thread beside the rank's, because the driver may block that where it does not check:
-/// while it loads a kernel or allocates, and a collective waits for a peer that is gone. After an
-/// error, all handles of the calling thread are aborted and every later call throws. Freeing
-/// memory, as an abort and the destructors during unwinding do, waits for all work on the GPU,
-/// including that of other communicators whose peers may be gone. CUDA graphs that contain calls of
-/// a communicator must be destroyed before the thread's last handle: an abort completes only after
-/// they are.
+/// while it loads a kernel or allocates, and a collective waits for a peer that is gone. That
+/// thread waits while the rank is inside a call of NCCL. After an error, all handles of the calling
+/// thread are aborted and every later call throws. Freeing memory, as an abort and the destructors
+/// during unwinding do, waits for all work on the GPU, including that of other communicators whose
+/// peers may be gone. CUDA graphs that contain calls of a communicator must be destroyed before the
+/// thread's last handle: an abort completes only after they are.
 class NcclHandle {
  public:
   /// Starts connecting the ranks of `group`; `id` is from ncclGetUniqueId on one of them. Call

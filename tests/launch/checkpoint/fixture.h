@@ -122,7 +122,7 @@ struct RankTensors {
   std::vector<LocalTensor> tensors;
 };
 
-/// What one rank writes of the test model: world rank r is tensor rank r % tensor_ranks. Ranks with
+/// The part of the test model that one rank writes: world rank r is tensor rank r % tensor_ranks. Ranks with
 /// the same piece take turns.
 inline RankTensors rank_tensors(const std::vector<GlobalTensor>& model, int world_rank,
                                 int tensor_ranks, int64_t version = 0, int data_ranks = 1) {

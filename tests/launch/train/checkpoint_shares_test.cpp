@@ -34,7 +34,7 @@ StepOptions options_of(const SharesCase& layout) {
   return run;
 }
 
-/// What a rank of a layout writes. No memory is allocated.
+/// The tensors that a rank of a layout writes. No memory is allocated.
 std::vector<LocalTensor> tensors_of(const SharesCase& layout, int rank) {
   const StepOptions options = options_of(layout);
   MetaGroups meta(layout.ranks, options.parallel.grid_shape(), rank);
@@ -55,7 +55,10 @@ TEST(CheckpointShares, TileEveryTensor) {
                                    {6, 1, 3, 3},
                                    {6, 3, 2, 0},
                                    {12, 2, 3, 3},
-                                   {16, 2, 1, 4}}) {
+                                   {16, 2, 1, 4},
+                                   {8, 2, 0, 0, true},
+                                   {8, 2, 1, 2, true},
+                                   {8, 2, 3, 2, true}}) {
     SCOPED_TRACE(fmt::format("{} ranks, tensor {}, zero {}, shard {}", layout.ranks, layout.tensor,
                              layout.zero, layout.shard));
     std::map<std::string, std::pair<Shape, std::vector<Box>>> boxes;
