@@ -122,8 +122,8 @@ struct RankTensors {
   std::vector<LocalTensor> tensors;
 };
 
-/// The part of the test model that one rank writes: world rank r is tensor rank r % tensor_ranks. Ranks with
-/// the same piece take turns.
+/// The part of the test model that one rank writes: world rank r is tensor rank r % tensor_ranks.
+/// Ranks with the same piece take turns.
 inline RankTensors rank_tensors(const std::vector<GlobalTensor>& model, int world_rank,
                                 int tensor_ranks, int64_t version = 0, int data_ranks = 1) {
   RankTensors own;
