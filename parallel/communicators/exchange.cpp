@@ -47,12 +47,11 @@ std::vector<std::string> gather_strings(Communicator& group, std::string_view te
   std::vector<int64_t> length = {narrow<int64_t>(text.size())};
   std::vector<int64_t> lengths(ranks);
   group.all_gather(as_tensor(length), as_tensor(lengths));
-  using Message = Communicator::Message;
-  std::vector<Message> messages = {Message::send(as_tensor(text), root)};
+  std::vector messages = {Communicator::Message::send(as_tensor(text), root)};
   std::vector<std::string> texts(group.rank() == root ? ranks : 0);
   for (size_t rank = 0; rank < texts.size(); ++rank) {
     texts[rank].resize(static_cast<size_t>(lengths[rank]));
-    messages.push_back(Message::recv(as_tensor(texts[rank]), narrow<int>(rank)));
+    messages.push_back(Communicator::Message::recv(as_tensor(texts[rank]), narrow<int>(rank)));
   }
   group.exchange(messages);
   return texts;

@@ -143,26 +143,26 @@ std::string output_of(const std::vector<std::string>& command, std::chrono::mill
 }  // namespace
 
 std::string to_string(const ProcessState& state) {
-  using Seen = ProcessState::Kind;
+  using enum ProcessState::Kind;
   std::string text;
   switch (state.kind) {
-    case Seen::unknown:
+    case unknown:
       return "cannot be seen from here";
-    case Seen::gone:
+    case gone:
       return "is gone";
-    case Seen::zombie:
+    case zombie:
       text = "has ended";
       break;
-    case Seen::stopped:
+    case stopped:
       text = "is stopped";
       break;
-    case Seen::blocked:
+    case blocked:
       text = "is blocked in the system";
       break;
-    case Seen::sleeping:
+    case sleeping:
       text = "sleeps";
       break;
-    case Seen::running:
+    case running:
       text = "runs";
       break;
   }
