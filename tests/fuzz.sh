@@ -24,10 +24,9 @@ limits=(-max_len=20000 -timeout=20 -rss_limit_mb=1024 -malloc_limit_mb=64)
 run_target() {
   local name=$1 seeds=tests/fuzz/seeds/${1#fuzz_} corpus=build/fuzz/corpus/${1#fuzz_}
   mkdir -p "$corpus"
-  # A few bytes of zstd may legitimately request a window of 2 GiB, as `zstd --long=31` does; little of it is touched.
-  [ "$name" != fuzz_compressed ] || limits+=(-malloc_limit_mb=2200 -rss_limit_mb=3000)
-  # An image may have 100 million pixels of three bytes.
-  [ "$name" != fuzz_images ] || limits+=(-malloc_limit_mb=400)
+  # These read compressed files: a few bytes of zstd may legitimately request a window of 2 GiB, as `zstd --long=31`
+  # does; little of it is touched. An image may also have 100 million pixels of three bytes.
+  [[ ! $name =~ ^fuzz_(compressed|images)$ ]] || limits+=(-malloc_limit_mb=2200 -rss_limit_mb=3000)
   if "$bin/$name" "${limits[@]}" -max_total_time="$seconds" -artifact_prefix="$found/$name-" \
       -print_final_stats=1 "$corpus" "$seeds" >"$found/$name.log" 2>&1; then
     printf '%-30s %s runs, no crash\n' "$name" \
