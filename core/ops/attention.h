@@ -31,14 +31,21 @@ WeightDropout weight_dropout(const Dropout& dropout);
 /// not 0, but a multiple of 1/256 near it is 0 or 1. None if they can.
 std::optional<std::string> weight_dropout_unsupported_reason(double probability);
 
-/// The keys and values of cross-attention: Ns rows of their own, in documents.
-/// The queries of document i (AttentionMask::documents) see all keys of document i here, which may
-/// be none, and no others.
+/// Keys and values of their own: Ns rows in documents. The queries of document i
+/// (AttentionMask::documents) see keys of document i here, which may be none, and no others.
+///
+/// Without `positions` this is cross-attention: queries see all keys of their document. With
+/// `positions`, queries and keys are tokens of the same documents, and the queries are some of
+/// them: those of a context rank.
 struct AttentionMemory {
   Tensor key_values = {};  ///< (1, Ns, 2 Kl, D), all keys of a row, then all values
   Tensor documents = {};   ///< (S + 1) int32, cumulative lengths, from 0 to Ns
   /// As in AttentionOptions, of the keys. Undefined: they are one sequence of Ns.
   PaddedRows padded_rows = {};
+  /// (N) int32: the position of each query among the keys of its document; ascends within one. The
+  /// mask may then have all parts that a batch without padding supports. It counts positions among
+  /// the keys, and hidden_keys is (1, Ns).
+  Tensor positions = {};
 
   bool defined() const { return key_values.defined(); }
 };
@@ -60,9 +67,10 @@ struct AttentionOptions {
   /// (Hl, 2R − 1) fp32: column R − 1 + (s − t) is added to the scaled score of query t and key s
   /// (core/ops/position_bias.h). R is at least T or, without padding, padded_rows.seq_length.
   Tensor position_bias = {};
-  /// If defined, this is cross-attention: `qkv` holds only queries, (1, N, Hl, D), and the mask has
-  /// only documents. There is no position bias. The dropout of weight (b, h, t, s) has the index
-  /// above, but with × Ts instead of the last × T, where Ts is that of memory.padded_rows.
+  /// If defined, `qkv` holds only queries, (1, N, Hl, D). The dropout of weight (b, h, t, s) has
+  /// the index above, but with × Ts instead of the last × T, where Ts is that of
+  /// memory.padded_rows. Without memory.positions, the mask has only documents, and there is no
+  /// position bias.
   AttentionMemory memory = {};
 };
 
@@ -109,7 +117,7 @@ void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tenso
 ///
 /// If dposition_bias (Hl, 2R − 1) fp32 is defined, adds to each column the gradients of all scores
 /// of its head and distance, in a fixed order. On the CPU, a thread that calls this keeps 8 bytes
-/// for each row of each head.
+/// for each key of each head.
 ///
 /// With options.memory, dqkv is the gradient of the queries, and dkey_values, which is not used
 /// otherwise, is overwritten with that of memory.key_values.

@@ -50,11 +50,11 @@ Device attention_device(const char* op, const AttentionOptions& options,
   return common_device(op, tensors..., mask.lengths, mask.hidden_keys, mask.documents, mask.hidden,
                        mask.additive, options.padded_rows.index, options.dropout.rng_offset,
                        options.position_bias, options.memory.key_values, options.memory.documents,
-                       options.memory.padded_rows.index);
+                       options.memory.padded_rows.index, options.memory.positions);
 }
 
-/// The graphs given to cuDNN read queries, keys and values of one tensor, so cross-attention uses
-/// the other kernels.
+/// The graphs given to cuDNN read queries, keys and values of one tensor, so attention to a memory
+/// uses the other kernels.
 [[maybe_unused]] bool may_use_cudnn(Device device, const AttentionOptions& options) {
   return device.is_cuda() && !options.memory.defined();
 }

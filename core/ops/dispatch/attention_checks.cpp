@@ -63,15 +63,21 @@ void require_documents(const AttentionMask& mask, int64_t batch, int64_t seq, co
   }
 }
 
+/// The keys of a padded sequence: positions that planes and tables of biases must cover.
+int64_t positions_of_keys(const Tensor& qkv, const AttentionOptions& options) {
+  const AttentionMemory& memory = options.memory;
+  const PaddedRows& padded = memory.defined() ? memory.padded_rows : options.padded_rows;
+  if (padded.index.defined()) return padded.seq_length;
+  return memory.defined() ? memory.key_values.dim(1) : qkv.dim(1);
+}
+
 /// `hidden` or `additive`, which may be by position.
 void require_plane(const Tensor& plane, DType dtype, const char* name, const Tensor& qkv,
                    const AttentionOptions& options, const char* op) {
   const int64_t batch = qkv.dim(0), seq = qkv.dim(1), total_heads = options.total_heads;
   require_dtype(plane, dtype, op, name);
   if (is_by_position(plane)) {
-    const bool compact = options.padded_rows.index.defined();
-    return require_position_plane(plane, name, total_heads,
-                                  compact ? options.padded_rows.seq_length : seq, op);
+    return require_position_plane(plane, name, total_heads, positions_of_keys(qkv, options), op);
   }
   const Shape accepted[] = {{seq, seq}, {batch, 1, seq, seq}, {batch, total_heads, seq, seq}};
   for (const Shape& shape : accepted) {
@@ -84,8 +90,9 @@ void require_plane(const Tensor& plane, DType dtype, const char* name, const Ten
       to_string(accepted[1]), to_string(accepted[2]));
 }
 
-void require_padded_rows(const PaddedRows& padded_rows, const Tensor& documents, int64_t rows,
-                         const char* op) {
+/// `positions` as in AttentionMemory; undefined: the rows of a document are consecutive.
+void require_padded_rows(const PaddedRows& padded_rows, const Tensor& documents,
+                         const Tensor& positions, int64_t rows, const char* op) {
   require_shape(padded_rows.index, {rows}, op, "padded_rows.index");
   require_dtype(padded_rows.index, DType::i32, op, "padded_rows.index");
   require(padded_rows.seq_length >= 1 || rows == 0,
@@ -93,15 +100,40 @@ void require_padded_rows(const PaddedRows& padded_rows, const Tensor& documents,
           padded_rows.seq_length);
   if (!readable(padded_rows.index) || !readable(documents)) return;
   const int32_t* index = padded_rows.index.data<int32_t>();
+  const int32_t* position = positions.defined() ? positions.data<int32_t>() : nullptr;
   const auto ends = documents.span<int32_t>();
   for (size_t i = 0; i + 1 < ends.size(); ++i) {
     for (int32_t row = ends[i]; row < ends[i + 1]; ++row) {
-      const int64_t begin = index[ends[i]], expected = begin + row - ends[i];
+      const int64_t begin = index[ends[i]];
+      const int64_t distance =
+          position == nullptr ? row - ends[i] : position[row] - position[ends[i]];
+      const int64_t expected = begin + distance;
       require(begin >= 0 && index[row] == expected &&
                   expected / padded_rows.seq_length == begin / padded_rows.seq_length,
-              "{}: padded_rows.index[{}] is {}: the rows of document {} must be consecutive "
-              "in one sequence of {} positions, from {} on",
-              op, row, index[row], i, padded_rows.seq_length, begin);
+              "{}: padded_rows.index[{}] is {}: the rows of document {} must be {} in one sequence "
+              "of {} positions, from {} on",
+              op, row, index[row], i,
+              position == nullptr ? "consecutive" : "as far apart as memory.positions",
+              padded_rows.seq_length, begin);
+    }
+  }
+}
+
+/// The positions of a memory, whose documents have been checked, as the mask's have.
+void require_memory_positions(const AttentionOptions& options, const char* op) {
+  const AttentionMemory& memory = options.memory;
+  if (!readable(memory.positions)) return;
+  const auto ends = options.mask.documents.span<int32_t>();
+  const auto key_ends = memory.documents.span<int32_t>();
+  const auto positions = memory.positions.span<int32_t>();
+  for (size_t i = 0; i + 1 < ends.size(); ++i) {
+    int32_t least = 0;
+    for (auto row = static_cast<size_t>(ends[i]); row < static_cast<size_t>(ends[i + 1]); ++row) {
+      require(positions[row] >= least && positions[row] < key_ends[i + 1] - key_ends[i],
+              "{}: memory.positions[{}] is {}, but must ascend within document {}, which has {} "
+              "keys",
+              op, row, positions[row], i, key_ends[i + 1] - key_ends[i]);
+      least = positions[row] + 1;
     }
   }
 }
@@ -156,22 +188,28 @@ void require_attention_memory(const Tensor& q, const AttentionOptions& options, 
           "queries {}, but is {}",
           op, describe(q), describe(kv));
   require_dtype(kv, q.dtype(), op, "memory.key_values");
-  MaskKinds documents;
-  documents.documents = true;
-  require(kinds_of(options.mask) == documents,
-          "{}: cross-attention supports only documents as mask, but the mask is: {}", op,
-          to_string(kinds_of(options.mask)));
-  require(q.dim(0) == 1,
-          "{}: the queries of cross-attention are one sequence, B = 1, but their shape is {}", op,
-          describe(q));
-  require(!options.position_bias.defined(),
-          "{}: position_bias depends on distances within a text, so cross-attention has none", op);
+  require(q.dim(0) == 1, "{}: queries with a memory are one sequence, B = 1, but their shape is {}",
+          op, describe(q));
+  if (memory.positions.defined()) {
+    require_shape(memory.positions, {q.dim(1)}, op, "memory.positions");
+    require_dtype(memory.positions, DType::i32, op, "memory.positions");
+  } else {
+    MaskKinds documents;
+    documents.documents = true;
+    require(kinds_of(options.mask) == documents,
+            "{}: cross-attention supports only documents as mask, but the mask is: {}", op,
+            to_string(kinds_of(options.mask)));
+    require(!options.position_bias.defined(),
+            "{}: position_bias depends on distances within a text, so cross-attention has none",
+            op);
+  }
+  require(options.mask.documents.defined(), "{}: with a memory, mask.documents must be given", op);
   require(memory.documents.defined(), "{}: memory.documents is not given", op);
   require_shape(memory.documents, options.mask.documents.shape(), op, "memory.documents");
   require_dtype(memory.documents, DType::i32, op, "memory.documents");
   require_ascending(memory.documents, "memory.documents", kv.dim(1), op);
   if (memory.padded_rows.index.defined()) {
-    require_padded_rows(memory.padded_rows, memory.documents, kv.dim(1), op);
+    require_padded_rows(memory.padded_rows, memory.documents, {}, kv.dim(1), op);
   }
 }
 
@@ -195,27 +233,30 @@ void require_attention_options(const Tensor& qkv, const AttentionOptions& option
           options.first_head, options.first_head + heads, options.total_heads);
   require_positions(mask, op);
   MaskKinds kinds = kinds_of(mask);
-  kinds.compact = options.padded_rows.index.defined();
+  kinds.compact = options.padded_rows.index.defined() || options.memory.positions.defined();
   if (const auto reason = attention_unsupported_reason(kinds)) fail("{}: {}", op, *reason);
   require(!kinds.compact || batch == 1,
           "{}: without padding (padded_rows) all rows are one sequence, B = 1, but qkv is {}", op,
           describe(qkv));
   if (kinds.lengths) require_lengths(mask.lengths, batch, seq, op);
   if (kinds.hidden_keys) {
-    require_shape(mask.hidden_keys, {batch, seq}, op, "mask.hidden_keys");
+    const int64_t keys = options.memory.defined() ? options.memory.key_values.dim(1) : seq;
+    require_shape(mask.hidden_keys, {batch, keys}, op, "mask.hidden_keys");
     require_dtype(mask.hidden_keys, DType::u8, op, "mask.hidden_keys");
   }
   if (kinds.documents) require_documents(mask, batch, seq, op);
+  if (options.memory.positions.defined()) require_memory_positions(options, op);
   if (mask.hidden.defined()) {
     require_plane(mask.hidden, DType::u8, "mask.hidden", qkv, options, op);
   }
   if (mask.additive.defined()) {
     require_plane(mask.additive, DType::f32, "mask.additive", qkv, options, op);
   }
-  if (kinds.compact) require_padded_rows(options.padded_rows, mask.documents, seq, op);
+  if (options.padded_rows.index.defined()) {
+    require_padded_rows(options.padded_rows, mask.documents, options.memory.positions, seq, op);
+  }
   if (options.position_bias.defined()) {
-    const int64_t length = kinds.compact ? options.padded_rows.seq_length : seq;
-    require_position_bias(options.position_bias, heads, length, op);
+    require_position_bias(options.position_bias, heads, positions_of_keys(qkv, options), op);
   }
   const double probability = options.dropout.probability;
   require(0.0 <= probability && probability < 1.0,

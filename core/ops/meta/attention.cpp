@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "core/masks/visible_keys.h"
 #include "core/ops/cuda/attention/cudnn_attention.h"
 #include "core/ops/cuda/workspace_sizes.h"
 #include "core/ops/decoded_keys.h"
@@ -9,17 +10,6 @@
 
 namespace tessera::meta {
 namespace {
-
-/// The keys that query t of a document of `length` rows sees.
-int64_t visible_keys(int64_t t, int64_t length, const AttentionMask& mask) {
-  const int64_t end = mask.causal ? std::min(length, std::max(t + 1, mask.prefix)) : length;
-  if (mask.window == 0 || t < mask.global_tokens) return end;
-  const int64_t most = mask.window - 1, step = mask.dilation;
-  const int64_t before = std::min(most, t / step), after = std::min(most, (end - 1 - t) / step);
-  // The window's keys before t that are global tokens.
-  const int64_t in_both = std::max<int64_t>(0, before - (t - mask.global_tokens) / step);
-  return before + 1 + after + mask.global_tokens - in_both;
-}
 
 /// The pairs of a query and a key that it sees, in a document of `length` rows, rounded down if the
 /// mask has more than causal and window.
@@ -47,10 +37,13 @@ double visible_pairs(const Tensor& qkv, const AttentionOptions& options) {
   if (mask.documents.defined()) documents = static_cast<double>(mask.documents.numel() - 1);
   if (rows == 0.0 || documents == 0.0) return 0.0;
   const auto heads = static_cast<double>(attention_heads(qkv, options).queries);
-  if (options.memory.defined()) {
-    return heads * rows * static_cast<double>(options.memory.key_values.dim(1)) / documents;
+  if (!options.memory.defined()) {
+    return heads * documents * visible_pairs(rows / documents, mask);
   }
-  return heads * documents * visible_pairs(rows / documents, mask);
+  const auto keys = static_cast<double>(options.memory.key_values.dim(1));
+  if (!options.memory.positions.defined()) return heads * rows * keys / documents;
+  // Context ranks have equal shares of the pairs.
+  return heads * rows / keys * documents * visible_pairs(keys / documents, mask);
 }
 
 /// Products and other FLOPs: attention in fp32 never uses tensor cores.
@@ -78,8 +71,9 @@ double bytes_of_plane(const Tensor& plane, int64_t heads, const AttentionOptions
 double bytes_of_mask(const AttentionOptions& options, int64_t heads) {
   const AttentionMask& mask = options.mask;
   const AttentionMemory& memory = options.memory;
-  return bytes_of(memory.documents, memory.padded_rows.index, mask.lengths, mask.hidden_keys,
-                  mask.documents, options.padded_rows.index, options.position_bias) +
+  return bytes_of(memory.documents, memory.padded_rows.index, memory.positions, mask.lengths,
+                  mask.hidden_keys, mask.documents, options.padded_rows.index,
+                  options.position_bias) +
          bytes_of_plane(mask.hidden, heads, options) +
          bytes_of_plane(mask.additive, heads, options);
 }

@@ -235,7 +235,7 @@ TEST(CrossAttentionErrors, RefusesWhatDoesNotFit) {
          {"cross-attention", "supports only documents", "causal, documents"});
   const TestTensor two({2, 4, 2, 8}, DType::f32);
   test::expect_error([&] { attention_forward(two.tensor, options, out.tensor, lse.tensor); },
-                     {"cross-attention", "one sequence, B = 1", "(2, 4, 2, 8)"});
+                     {"one sequence, B = 1", "(2, 4, 2, 8)"});
   const TestTensor bias({2, 7}, DType::f32);
   refuse([&](AttentionOptions& o) { o.position_bias = bias.tensor; }, {"position_bias"});
   const TestTensor short_ends = int_tensor({0, 2}), other = int_tensor({0, 1, 3});

@@ -12,7 +12,8 @@
 namespace tessera::cpu {
 namespace {
 
-/// A thread's tiles for the gradients of a segment of `length` queries and `keys_length` keys.
+/// A thread's tiles for the gradients of segments of up to `length` queries. If the sums of
+/// `keys_length` keys are of several segments or heads, they have to wait for all of them.
 template <typename Element>
 struct BackwardTiles {
   int64_t ld;
@@ -26,10 +27,9 @@ struct BackwardTiles {
   float *dk_t, *dv_t;            // (D, keys) for each tile of keys
   int64_t key_tile_stride;       // of dk_t and dv_t
 
-  BackwardTiles(const AttentionShape& shape, int64_t length, int64_t keys_length)
+  BackwardTiles(const AttentionShape& shape, int64_t length, int64_t keys_length, bool waits)
       : ld(TileProducts<Element>::padded(shape.d)) {
-    // Sums over the heads of a group have to wait for all of them.
-    const int64_t key_tiles = shape.in_group == 1 ? 1 : ceil_div(keys_length, kKeyTile);
+    const int64_t key_tiles = waits ? ceil_div(keys_length, kKeyTile) : 1;
     const int64_t rows = round_up(length, kQueryTile);
     const int64_t transposed = TransposedLeft<Element>::elements(length, ld);
     using Scratch = TileScratch;
@@ -68,12 +68,18 @@ struct BackwardTensors {
   AttentionRows<T> to;
 };
 
-/// The gradient of one head of a segment; queries and keys are counted from the segment's first.
+/// The first and the last of the heads and segments over which gradients of keys, or of the
+/// position bias, are summed.
+struct PlaceInSum {
+  bool first, last;
+};
+
+/// The gradient of one head of a segment; rows and keys are counted from the segment's first.
 /// With S = scale × q kᵀ, P = softmax(S), Z the dropout factors and O = (P ∘ Z) v:
 ///     dv = (P ∘ Z)ᵀ dO,  dP = Z ∘ (dO vᵀ),  dS = P ∘ (dP − rowsum(dO ∘ O)),
 ///     dq = scale × dS k,  dk = scale × dSᵀ q.
 /// dv and dk are summed as dvᵀ = dOᵀ (P ∘ Z) and dkᵀ = qᵀ dS, so no tile is transposed in between.
-/// The first head of a group clears these sums, and the last stores them.
+/// The first of them clears these sums, and the last stores them.
 template <typename T, typename Element>
 class HeadBackward {
   using Products = TileProducts<Element>;
@@ -81,16 +87,16 @@ class HeadBackward {
 
  public:
   HeadBackward(const AttentionShape& shape, const AttentionOptions& options,
-               const BackwardTensors<T>& of, const Segment& segment, int64_t h, float* dbias,
-               const Tiles& tiles)
+               const BackwardTensors<T>& of, const Segment& segment, int64_t h, PlaceInSum place,
+               float* dbias, const Tiles& tiles)
       : shape_(shape),
         options_(options),
         mask_(shape, options, segment, h),
         dropout_(options, shape, segment.place, segment.key_place, h),
         length_(segment.rows.size()),
         keys_length_(segment.keys.size()),
-        is_first_(h % shape.in_group == 0),
-        is_last_((h + 1) % shape.in_group == 0),
+        first_query_(segment.first_query),
+        place_(place),
         dbias_(dbias),
         tiles_(tiles),
         ld_(tiles.ld) {
@@ -113,7 +119,6 @@ class HeadBackward {
 
   void run() {
     std::fill_n(tiles_.dq, length_ * ld_, 0.0f);
-    if (dbias_ != nullptr) std::fill_n(dbias_, 2 * length_ - 1, 0.0f);
     sum_dout_times_out();
     for (int64_t begin = 0; begin < keys_length_; begin += kKeyTile) {
       key_tile({begin, std::min(begin + kKeyTile, keys_length_)});
@@ -140,20 +145,22 @@ class HeadBackward {
     bool loaded = false;
     float* dk_t = tiles_.dk_t + keys.begin / kKeyTile * tiles_.key_tile_stride;
     float* dv_t = tiles_.dv_t + keys.begin / kKeyTile * tiles_.key_tile_stride;
-    if (is_first_) {
+    if (place_.first) {
       std::fill_n(dk_t, ld_ * kKeyTile, 0.0f);
       std::fill_n(dv_t, ld_ * kKeyTile, 0.0f);
     }
     for (int64_t begin = 0; begin < length_; begin += kQueryTile) {
       const Range queries{begin, std::min(begin + kQueryTile, length_)};
-      const Range visible = mask_.visible_keys(queries);
+      const Range visible = mask_.visible_keys(positions(queries));
       const Range seen{keys.begin, std::min(keys.end, visible.end)};
-      if (seen.empty() || visible.begin >= keys.end || mask_.hides_all(queries, seen)) continue;
+      if (seen.empty() || visible.begin >= keys.end || mask_.hides_all(positions(queries), seen)) {
+        continue;
+      }
       if (!loaded) load_keys(keys);
       loaded = true;
       tile(queries, seen, dk_t, dv_t);
     }
-    if (!is_last_) return;
+    if (!place_.last) return;
     Products::store_transposed(dk_t, kKeyTile, keys.size(), shape_.d, options_.scale,
                                dk_out_ + from, shape_.kv_stride);
     Products::store_transposed(dv_t, kKeyTile, keys.size(), shape_.d, 1.0f, dv_out_ + from,
@@ -175,7 +182,7 @@ class HeadBackward {
     Products::multiply(rows, cols, d, Products::left(tiles_.queries + first, ld_), tiles_.keys_t,
                        kKeyTile, tiles_.weights, kKeyTile, false);
     scale_tile(tiles_.weights, kKeyTile, rows, cols, options_.scale);
-    mask_.apply(queries, keys, tiles_.weights);
+    mask_.apply(positions(queries), keys, tiles_.weights);
     Products::multiply(rows, cols, d, Products::left(tiles_.douts + first, ld_), tiles_.values_t,
                        kKeyTile, tiles_.dscores, kKeyTile, false);
     for (int64_t r = 0; r < rows; ++r) row_gradient(queries.begin + r, r, keys);
@@ -219,11 +226,15 @@ class HeadBackward {
     }
   }
 
+  Range positions(Range queries) const {
+    return {first_query_ + queries.begin, first_query_ + queries.end};
+  }
+
   /// Adds dS along its diagonals.
   void add_to_bias(Range queries, Range keys) {
     for (int64_t r = 0; r < queries.size(); ++r) {
       const float* from = tiles_.dscores + r * kKeyTile;
-      float* to = dbias_ + length_ - 1 + keys.begin - (queries.begin + r);
+      float* to = dbias_ + keys_length_ - 1 + keys.begin - (first_query_ + queries.begin + r);
 #pragma omp simd
       for (int64_t c = 0; c < keys.size(); ++c) to[c] += from[c];
     }
@@ -234,8 +245,9 @@ class HeadBackward {
   SegmentMask mask_;
   TileDropout dropout_;
   int64_t length_, keys_length_;
-  bool is_first_, is_last_;  // of its group
-  float* dbias_;             // (2 length − 1), of the segment's distances; nullptr if not needed
+  int64_t first_query_;
+  PlaceInSum place_;
+  float* dbias_;  // (2 keys − 1), of the document's distances; nullptr if not needed
   const Tiles& tiles_;
   int64_t ld_;
   const T *q_, *k_, *v_, *out_, *dout_;
@@ -244,32 +256,35 @@ class HeadBackward {
   TransposedLeft<Element> queries_t_, douts_t_;  // (D, T)
 };
 
-/// The gradient of the position bias by distance, for each head of each segment: segments run in
+/// The gradient of the position bias by distance, for each head of each document: documents run in
 /// parallel, and are added in order afterwards.
 class BiasGradients {
  public:
   BiasGradients(const AttentionShape& shape, const Tensor& sum)
       : heads_(shape.heads), sum_(sum), parts_(scratch()) {
     if (!sum.defined()) return;
-    const auto floats = static_cast<size_t>(2 * shape.batch * shape.seq * heads_);
+    const auto floats = static_cast<size_t>(2 * shape.batch * shape.keys * heads_);
     if (parts_.size() < floats) parts_.resize(floats);
   }
 
-  float* of(const Segment& segment, int64_t h) const {
+  /// Of the document with these keys.
+  float* of(Range keys, int64_t h) const {
     if (!sum_.defined()) return nullptr;
-    const Range rows = segment.rows;
-    return parts_.data() + 2 * (rows.begin * heads_ + h * rows.size());
+    return parts_.data() + 2 * (keys.begin * heads_ + h * keys.size());
+  }
+  void clear(Range keys, int64_t h) const {
+    if (sum_.defined() && !keys.empty()) std::fill_n(of(keys, h), 2 * keys.size() - 1, 0.0f);
   }
 
   void add(const AttentionWork& work) const {
     if (!sum_.defined() || heads_ == 0) return;
     const int64_t columns = sum_.dim(1);
     parallel_for_each(heads_, [&](int64_t h) {
-      for (int64_t i = 0; i < work.segments(); ++i) {
-        const Segment segment = work.segment(i);
-        const int64_t length = segment.rows.size();
+      for (int64_t i = 0; i < work.documents(); ++i) {
+        const Range keys = work.keys(i);
+        const int64_t length = keys.size();
         if (length == 0) continue;
-        const float* from = of(segment, h);
+        const float* from = of(keys, h);
         float* to = sum_.data<float>() + h * columns + columns / 2 - (length - 1);
 #pragma omp simd
         for (int64_t d = 0; d < 2 * length - 1; ++d) to[d] += from[d];
@@ -286,7 +301,7 @@ class BiasGradients {
 
   int64_t heads_;
   Tensor sum_;                 // (Hl, 2R − 1)
-  std::vector<float>& parts_;  // (segments, Hl, 2 length − 1)
+  std::vector<float>& parts_;  // (documents, Hl, 2 keys − 1)
 };
 
 }  // namespace
@@ -305,14 +320,25 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
                                 dout.data<T>(),
                                 log_sum_exp.data<float>(),
                                 {shape, dqkv, dkey_values}};
-    parallel_for_each(work.groups_of_segments(), [&](int64_t i) {
-      const AttentionWork::Item item = work.group(i);
-      if (item.segment.rows.empty() && item.segment.keys.empty()) return;
+    parallel_for_each(work.groups(), [&](int64_t i) {
+      const AttentionWork::Group group = work.group(i);
+      const Range keys = work.segment(group.segments.begin).keys;
+      int64_t longest = 0;
+      for (int64_t s = group.segments.begin; s < group.segments.end; ++s) {
+        longest = std::max(longest, work.segment(s).rows.size());
+      }
+      if (longest == 0 && keys.empty()) return;
       [[maybe_unused]] const typename TileProducts<Element>::Scope scope;
-      const BackwardTiles<Element> tiles(shape, item.segment.rows.size(), item.segment.keys.size());
-      for (int64_t h = item.head; h < item.head + shape.in_group; ++h) {
-        float* dbias = bias.of(item.segment, h);
-        HeadBackward<T, Element>(shape, options, of, item.segment, h, dbias, tiles).run();
+      const int64_t parts = group.segments.size() * shape.in_group;
+      const BackwardTiles<Element> tiles(shape, longest, keys.size(), parts > 1);
+      for (int64_t part = 0; part < parts; ++part) {
+        const int64_t h = group.head + part / group.segments.size();
+        const int64_t s = group.segments.begin + part % group.segments.size();
+        if (s == group.segments.begin) bias.clear(keys, h);
+        const PlaceInSum place{part == 0, part + 1 == parts};
+        HeadBackward<T, Element>(shape, options, of, work.segment(s), h, place, bias.of(keys, h),
+                                 tiles)
+            .run();
       }
     });
   });

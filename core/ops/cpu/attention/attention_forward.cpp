@@ -76,6 +76,7 @@ class ForwardTile {
         scale_(options.scale),
         queries_{item.tile * kQueryTile,
                  std::min((item.tile + 1) * kQueryTile, item.segment.rows.size())},
+        positions_(item.segment.positions(queries_)),
         softmax_(queries_.size()) {
     TileScratch& scratch = TileScratch::of_this_thread();
     scratch.begin(TileScratch::floats<Element>(kQueryTile, ld_) +
@@ -95,12 +96,12 @@ class ForwardTile {
   }
 
   void run() {
-    const Range visible = mask_.visible_keys(queries_);
+    const Range visible = mask_.visible_keys(positions_);
     // Tiles are on the segment's grid, whatever is visible in them, so the order of a sum is fixed.
     for (int64_t begin = visible.begin / kKeyTile * kKeyTile; begin < visible.end;
          begin += kKeyTile) {
       const Range keys{begin, std::min(begin + kKeyTile, visible.end)};
-      if (!mask_.hides_all(queries_, keys)) absorb(keys);
+      if (!mask_.hides_all(positions_, keys)) absorb(keys);
     }
   }
 
@@ -128,7 +129,7 @@ class ForwardTile {
     Products::multiply(rows, cols, shape_.d, Products::left(q_, ld_), keys_t_, kKeyTile, scores_,
                        kKeyTile, false);
     scale_tile(scores_, kKeyTile, rows, cols, scale_);
-    mask_.apply(queries_, keys, scores_);
+    mask_.apply(positions_, keys, scores_);
     for (int64_t r = 0; r < rows; ++r) {
       float* row = scores_ + r * kKeyTile;
       const float shrink = softmax_.absorb(r, cols, row);
@@ -151,7 +152,8 @@ class ForwardTile {
   const T *k_, *v_;
   int64_t ld_;
   float scale_;
-  Range queries_;
+  Range queries_;    // rows, counted from the segment's first
+  Range positions_;  // of these, counted like keys
   RunningSoftmax softmax_;
   Element* q_;        // (queries, D)
   float* result_;     // (queries, D)

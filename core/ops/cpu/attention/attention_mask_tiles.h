@@ -10,17 +10,17 @@
 namespace tessera::cpu {
 
 /// The part of a mask for the queries of one segment and one head: hidden keys, and additions to
-/// scores. Queries and keys are counted from the segment's first.
+/// scores. Queries and keys are counted from the first key of the segment's document.
 class SegmentMask {
  public:
   SegmentMask(const AttentionShape& shape, const AttentionOptions& options, const Segment& segment,
               int64_t head)
       : causal_(options.mask.causal),
-        window_(std::min(options.mask.window, shape.seq)),
-        dilation_(std::min(options.mask.dilation, std::max<int64_t>(shape.seq, 1))),
+        window_(std::min(options.mask.window, shape.keys)),
+        dilation_(std::min(options.mask.dilation, std::max<int64_t>(shape.keys, 1))),
         reach_(window_ == 0 ? 0 : (window_ - 1) * dilation_ + 1),
-        prefix_(std::min(options.mask.prefix, shape.seq)),
-        global_(window_ == 0 ? 0 : std::min(options.mask.global_tokens, shape.seq)),
+        prefix_(std::min(options.mask.prefix, shape.keys)),
+        global_(window_ == 0 ? 0 : std::min(options.mask.global_tokens, shape.keys)),
         seq_(shape.seq),
         end_(segment.keys.size()) {
     if (segment.rows.empty()) return;
@@ -31,7 +31,7 @@ class SegmentMask {
       end_ = std::clamp<int64_t>(length - t, 0, end_);
     }
     if (mask.hidden_keys.defined()) {
-      hidden_keys_ = mask.hidden_keys.data<uint8_t>() + segment.rows.begin;
+      hidden_keys_ = mask.hidden_keys.data<uint8_t>() + segment.keys.begin;
     }
     // The plane from the segment's first query and key on.
     const auto corner = [&](const Tensor& plane) {

@@ -11,24 +11,35 @@
 
 namespace tessera::cpu {
 
-/// Rows that see only each other: a document, or a sequence if there are no documents. In
-/// cross-attention, the queries and keys of a document.
+/// Consecutive queries of a document, or of a sequence if there are no documents, and the keys of
+/// the document. All queries of a document are one segment, unless AttentionMemory::positions have
+/// gaps.
 struct Segment {
-  Range rows;         ///< of queries, among all B × T
-  int64_t place;      ///< of the first row, in the padded batch (PaddedRows)
-  Range keys;         ///< of keys
-  int64_t key_place;  ///< of the first key
+  Range rows;           ///< of queries, among all B × T
+  int64_t place;        ///< of the first row, in the padded batch (PaddedRows)
+  Range keys;           ///< of keys
+  int64_t key_place;    ///< of the first key
+  int64_t first_query;  ///< position of the first row, counted like keys from the first
+
+  /// Positions of rows that are counted from the segment's first.
+  Range positions(Range queries) const {
+    return {first_query + queries.begin, first_query + queries.end};
+  }
 };
 
 /// The work of one call: every query tile of every head of every segment, or every group of heads
-/// that share a key and a value. Tiles are counted from a segment's first row, so neighboring
-/// segments do not change them.
+/// that share a key and a value, of every document. Tiles are counted from a segment's first row,
+/// so neighboring segments do not change them.
 class AttentionWork {
  public:
   struct Item {
     Segment segment;
     int64_t head;
     int64_t tile;
+  };
+  struct Group {
+    Range segments;  ///< of one document
+    int64_t head;    ///< the first of the group
   };
 
   AttentionWork(const AttentionShape& shape, const AttentionOptions& options)
@@ -41,39 +52,78 @@ class AttentionWork {
         has_memory_(options.memory.defined()),
         key_ends_(ids_or_null(options.memory.documents)),
         key_places_(ids_or_null(options.memory.padded_rows.index)),
+        positions_(ids_or_null(options.memory.positions)),
         count_(ends_ == nullptr ? shape.batch : options.mask.documents.numel() - 1),
-        first_tiles_(scratch()) {
-    first_tiles_.assign(1, 0);
-    for (int64_t i = 0; i < count_; ++i) {
-      first_tiles_.push_back(first_tiles_.back() + ceil_div(rows(i).size(), kQueryTile));
-    }
+        scratch_(scratch()) {
+    scratch_.first_tiles.assign(1, 0);
+    scratch_.runs.clear();
+    scratch_.first_runs.clear();
+    for (int64_t i = 0; i < count_; ++i) add_document(i);
+    scratch_.first_runs.push_back(std::ssize(scratch_.runs));
   }
 
-  int64_t segments() const { return count_; }
+  int64_t documents() const { return count_; }
+  /// The keys of a document; without a memory, its rows.
+  Range keys(int64_t document) const {
+    return has_memory_ ? Range{key_ends_[document], key_ends_[document + 1]} : rows(document);
+  }
+  /// A document without queries has one segment without rows.
   Segment segment(int64_t i) const {
-    const Range range = rows(i);
-    const int64_t place = place_of(range, places_);
-    if (!has_memory_) return {range, place, range, place};
-    const Range keys{key_ends_[i], key_ends_[i + 1]};
-    return {range, place, keys, place_of(keys, key_places_)};
+    const Run& run = scratch_.runs[static_cast<size_t>(i)];
+    const Range of = keys(run.document);
+    const int64_t place = place_of(run.rows, places_);
+    return {run.rows, place, of, has_memory_ ? place_of(of, key_places_) : place, run.first_query};
   }
 
-  /// Segments × groups, for work on whole segments. The item's head is the first of its group.
-  int64_t groups_of_segments() const { return count_ * groups_; }
-  Item group(int64_t i) const { return {segment(i / groups_), i % groups_ * in_group_, 0}; }
+  /// Documents × groups.
+  int64_t groups() const { return count_ * groups_; }
+  Group group(int64_t i) const {
+    const auto first = scratch_.first_runs.begin() + i / groups_;
+    return {{first[0], first[1]}, i % groups_ * in_group_};
+  }
 
   /// Query tiles × heads.
-  int64_t tiles() const { return first_tiles_.back() * heads_; }
+  int64_t tiles() const { return scratch_.first_tiles.back() * heads_; }
   Item tile(int64_t i) const {
-    const auto after = std::upper_bound(first_tiles_.begin(), first_tiles_.end(), i / heads_);
-    const int64_t s = after - first_tiles_.begin() - 1;
-    const int64_t first = first_tiles_[static_cast<size_t>(s)];
+    const std::vector<int64_t>& first_tiles = scratch_.first_tiles;
+    const auto after = std::upper_bound(first_tiles.begin(), first_tiles.end(), i / heads_);
+    const int64_t s = after - first_tiles.begin() - 1;
+    const int64_t first = first_tiles[static_cast<size_t>(s)];
     const int64_t tiles = *after - first;
     const int64_t within = i - first * heads_;
     return {segment(s), within / tiles, within % tiles};
   }
 
  private:
+  struct Run {
+    Range rows;
+    int64_t document, first_query;
+  };
+  struct Scratch {
+    std::vector<int64_t> first_tiles;  // (segments + 1), cumulative
+    std::vector<Run> runs;             // (segments)
+    std::vector<int64_t> first_runs;   // (documents + 1), cumulative
+  };
+
+  void add_document(int64_t i) {
+    scratch_.first_runs.push_back(std::ssize(scratch_.runs));
+    Range rest = rows(i);
+    do {
+      int64_t end = rest.end;
+      if (positions_ != nullptr && !rest.empty()) {
+        end = rest.begin + 1;
+        while (end < rest.end && positions_[end] == positions_[end - 1] + 1) ++end;
+      }
+      const Run run{{rest.begin, end},
+                    i,
+                    positions_ != nullptr && !rest.empty() ? positions_[rest.begin] : 0};
+      scratch_.runs.push_back(run);
+      scratch_.first_tiles.push_back(scratch_.first_tiles.back() +
+                                     ceil_div(run.rows.size(), kQueryTile));
+      rest.begin = end;
+    } while (!rest.empty());
+  }
+
   static const int32_t* ids_or_null(const Tensor& ids) {
     return ids.defined() ? ids.data<int32_t>() : nullptr;
   }
@@ -86,9 +136,9 @@ class AttentionWork {
   }
 
   /// Belongs to the calling thread and only grows, so steps do not allocate.
-  static std::vector<int64_t>& scratch() {
-    thread_local std::vector<int64_t> first_tiles;
-    return first_tiles;
+  static Scratch& scratch() {
+    thread_local Scratch scratch;
+    return scratch;
   }
 
   int64_t seq_, heads_, groups_, in_group_;
@@ -97,8 +147,9 @@ class AttentionWork {
   bool has_memory_;
   const int32_t* key_ends_;
   const int32_t* key_places_;
-  int64_t count_;
-  std::vector<int64_t>& first_tiles_;  // (segments + 1), cumulative
+  const int32_t* positions_;
+  int64_t count_;  // of documents
+  Scratch& scratch_;
 };
 
 }  // namespace tessera::cpu

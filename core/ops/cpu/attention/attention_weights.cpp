@@ -32,18 +32,19 @@ void weights_of_tile(const AttentionShape& shape, const AttentionOptions& option
                       rows, shape.d, q, ld);
 
   const SegmentMask mask(shape, options, item.segment, item.head);
-  const Range visible = mask.visible_keys(queries);
+  const Range positions = item.segment.positions(queries);
+  const Range visible = mask.visible_keys(positions);
   std::fill_n(weights, rows * shape.keys, 0.0f);
   for (int64_t begin = visible.begin / kKeyTile * kKeyTile; begin < visible.end;
        begin += kKeyTile) {
     const Range keys{begin, std::min(begin + kKeyTile, visible.end)};
-    if (mask.hides_all(queries, keys)) continue;
+    if (mask.hides_all(positions, keys)) continue;
     const T* k = from.kv + shape.key_offset(first_key + keys.begin, item.head);
     Products::load_right_transposed(k, shape.kv_stride, keys.size(), shape.d, keys_t, kKeyTile);
     Products::multiply(rows, keys.size(), shape.d, Products::left(q, ld), keys_t, kKeyTile, scores,
                        kKeyTile, false);
     scale_tile(scores, kKeyTile, rows, keys.size(), options.scale);
-    mask.apply(queries, keys, scores);
+    mask.apply(positions, keys, scores);
     for (int64_t r = 0; r < rows; ++r) {
       // A fully masked row has only scores of −inf and keeps its zeros.
       const float reference = std::isinf(lse[r]) ? 0.0f : lse[r];

@@ -114,6 +114,8 @@ inline AttentionArguments attention_arguments(const Tensor& qkv, const Attention
   a.in_group = narrow<int>(heads.in_group());
   a.d = narrow<int>(d);
   const AttentionMemory& memory = options.memory;
+  require(!memory.positions.defined(),
+          "attention on a GPU does not support a memory with positions of its queries");
   a.keys = memory.defined() ? narrow<int>(memory.key_values.dim(1)) : a.seq;
   a.q_stride = qkv.dim(2) * d;
   a.kv_stride = memory.defined() ? 2 * heads.key_values * d : a.q_stride;
