@@ -37,7 +37,8 @@ inline size_t attention_backward_scratch(int64_t rows_of_heads) {
 
 /// The tiles that attention_backward visits for the gradient of the position bias: `columns` keys,
 /// from one of `rows` queries on or an offset before or after it. A block has all tiles of a head
-/// with one offset, and a sum for each distance in them.
+/// with one offset, and a sum for each distance in them. With AttentionMemory::positions, a block
+/// has the distances of one query and `columns` keys.
 struct DiagonalTiles {
   int64_t rows, columns;
   int64_t before, count;  ///< offsets: count times `columns`, from −before × columns on
@@ -58,7 +59,7 @@ struct DiagonalTiles {
 /// The most of all kinds of tiles, for distances below `reach`.
 inline size_t position_bias_scratch(int64_t heads, int64_t reach) {
   size_t most = 0;
-  constexpr std::pair<int, int> kTiles[] = {{64, 64}, {64, 32}, {32, 32}, {16, 16}};
+  constexpr std::pair<int, int> kTiles[] = {{64, 64}, {64, 32}, {32, 32}, {16, 16}, {1, 128}};
   for (const auto& [rows, columns] : kTiles) {
     most = std::max(most, DiagonalTiles(rows, columns, reach - 1, reach - 1).bytes(heads));
   }

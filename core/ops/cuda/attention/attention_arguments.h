@@ -16,28 +16,29 @@ template <typename T>
 struct MaskPlane {
   const T* data = nullptr;  ///< for this rank's head 0; nullptr if the mask has no such part
   int64_t batch_stride = 0, head_stride = 0;
-  int length = 0;  ///< R of a plane by position, which only AttentionForm::pattern reads; else 0
+  int length = 0;  ///< R of a plane by position, which AttentionForm::pattern and runs read; else 0
 };
 
 /// Arguments of attention kernels, passed by value: extents, parts of the mask, and dropout.
 /// Tensors are on the GPU; the host knows only their shapes.
 struct AttentionArguments {
   int batch, seq, heads, kv_heads, in_group, d;
-  int keys;                                 ///< of a sequence; `seq` unless this is cross-attention
+  int keys;                                 ///< of a sequence; `seq` unless there is a memory
   int64_t q_stride, kv_stride, out_stride;  ///< elements between positions
   bool aligned;  ///< whether rows of heads start at multiples of 16 bytes
   float scale;
 
   bool causal;
   int window;
-  // Read by AttentionForm::pattern only.
+  // Read by AttentionForm::pattern and runs only.
   int dilation, window_reach;  ///< keys within the window are less than the reach apart
   int prefix, global_tokens;   ///< as in AttentionMask; no global tokens without a window
   const int32_t* lengths;
   const uint8_t* hidden_keys;
   const int32_t* documents;
   int document_count;
-  const int32_t* key_documents;  ///< of cross-attention, otherwise nullptr
+  const int32_t* key_documents;  ///< of an AttentionMemory, otherwise nullptr
+  const int32_t* positions;      ///< AttentionMemory::positions, read by AttentionForm::runs only
   MaskPlane<uint8_t> hidden;
   MaskPlane<float> additive;
 
@@ -114,8 +115,6 @@ inline AttentionArguments attention_arguments(const Tensor& qkv, const Attention
   a.in_group = narrow<int>(heads.in_group());
   a.d = narrow<int>(d);
   const AttentionMemory& memory = options.memory;
-  require(!memory.positions.defined(),
-          "attention on a GPU does not support a memory with positions of its queries");
   a.keys = memory.defined() ? narrow<int>(memory.key_values.dim(1)) : a.seq;
   a.q_stride = qkv.dim(2) * d;
   a.kv_stride = memory.defined() ? 2 * heads.key_values * d : a.q_stride;
@@ -128,23 +127,25 @@ inline AttentionArguments attention_arguments(const Tensor& qkv, const Attention
   a.scale = options.scale;
 
   a.causal = mask.causal;
-  a.window = static_cast<int>(std::min(mask.window, qkv.dim(1)));
-  a.dilation = static_cast<int>(std::min(mask.dilation, std::max<int64_t>(qkv.dim(1), 1)));
+  const int64_t keys = a.keys;
+  a.window = static_cast<int>(std::min(mask.window, keys));
+  a.dilation = static_cast<int>(std::min(mask.dilation, std::max<int64_t>(keys, 1)));
   const int64_t reach = a.window == 0 ? 0 : int64_t{a.window - 1} * a.dilation + 1;
-  a.window_reach = static_cast<int>(std::min(reach, qkv.dim(1)));
-  a.prefix = static_cast<int>(std::min(mask.prefix, qkv.dim(1)));
-  a.global_tokens = a.window == 0 ? 0 : static_cast<int>(std::min(mask.global_tokens, qkv.dim(1)));
+  a.window_reach = static_cast<int>(std::min(reach, keys));
+  a.prefix = static_cast<int>(std::min(mask.prefix, keys));
+  a.global_tokens = a.window == 0 ? 0 : static_cast<int>(std::min(mask.global_tokens, keys));
   a.lengths = detail::data_or_null<int32_t>(mask.lengths);
   a.hidden_keys = detail::data_or_null<uint8_t>(mask.hidden_keys);
   a.documents = detail::data_or_null<int32_t>(mask.documents);
   a.document_count = a.documents == nullptr ? 0 : narrow<int>(mask.documents.numel() - 1);
   a.key_documents = detail::data_or_null<int32_t>(memory.documents);
+  a.positions = detail::data_or_null<int32_t>(memory.positions);
   a.hidden = detail::mask_plane<uint8_t>(mask.hidden, options);
   a.additive = detail::mask_plane<float>(mask.additive, options);
 
   if (const Tensor& bias = options.position_bias; bias.defined()) {
     a.position_bias_stride = bias.dim(1);
-    a.reach = narrow<int>(std::min(qkv.dim(1), (bias.dim(1) + 1) / 2));
+    a.reach = narrow<int>(std::min(keys, (bias.dim(1) + 1) / 2));
     a.position_bias = bias.data<float>() + bias.dim(1) / 2;
   }
 
@@ -164,10 +165,17 @@ inline AttentionArguments attention_arguments(const Tensor& qkv, const Attention
   return a;
 }
 
-/// The forms of a kernel, compiled apart so that a position bias, keys of another tensor, and a
-/// mask with a prefix, global tokens, dilation or planes by position (`pattern`) cost registers
-/// only where they are used. Cross-attention has no position bias; `pattern` may have one.
-enum class AttentionForm : uint8_t { plain, bias, cross, pattern };
+/// The forms of a kernel, compiled apart so that a position bias, keys of another tensor, a mask
+/// with a prefix, global tokens, dilation or planes by position (`pattern`), and queries that are
+/// runs of tokens (`runs`, AttentionMemory::positions) cost registers only where they are used.
+/// Cross-attention has no position bias; `pattern` and `runs` may have one, and `runs` all that
+/// `pattern` has.
+enum class AttentionForm : uint8_t { plain, bias, cross, pattern, runs };
+
+/// Whether keys and values are those of an AttentionMemory.
+constexpr bool has_memory(AttentionForm form) {
+  return form == AttentionForm::cross || form == AttentionForm::runs;
+}
 
 inline bool has_pattern(const AttentionArguments& a) {
   return a.prefix > 0 || a.global_tokens > 0 || (a.window > 0 && a.dilation > 1) ||
@@ -177,6 +185,7 @@ inline bool has_pattern(const AttentionArguments& a) {
 /// Calls body.operator()<kForm>().
 template <typename Body>
 void dispatch_form(const AttentionArguments& a, const Body& body) {
+  if (a.positions != nullptr) return body.template operator()<AttentionForm::runs>();
   if (a.key_documents != nullptr) return body.template operator()<AttentionForm::cross>();
   if (has_pattern(a)) return body.template operator()<AttentionForm::pattern>();
   if (a.position_bias != nullptr) return body.template operator()<AttentionForm::bias>();

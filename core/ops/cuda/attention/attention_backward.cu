@@ -222,16 +222,22 @@ struct BiasShared {
 /// The sums of dS over the diagonals of all tiles of a head whose keys start a fixed offset from
 /// their queries, in all sequences: one thread per distance. Recomputing dS costs two products, but
 /// no sum has a second owner, and there are only a few partial sums per distance.
+///
+/// With AttentionForm::runs, keys and queries of a tile are any distance apart. Threads sum the
+/// distances from the block's offset on, of all tiles that have them: most tiles are computed by
+/// two blocks.
 template <typename E, AttentionForm kForm>
 __global__ void __launch_bounds__(kAttentionThreads)
     bias_kernel(AttentionArguments a, int before, int count, const typename E::Element* q,
                 const typename E::Element* kv, const typename E::Element* dout,
                 const float* log_sum_exp, const float* delta, float* sums) {
-  constexpr int kDistances = E::kRows + E::kColumns - 1;
+  constexpr bool kHasRuns = HeadMask<kForm>::kHasRuns;
+  constexpr int kDistances = kHasRuns ? kAttentionThreads : E::kRows + E::kColumns - 1;
   static_assert(kDistances <= kAttentionThreads && E::kRows % E::kColumns == 0);
   auto& shared = *dynamic_shared<BiasShared<E, kForm>>();
   const int thread = static_cast<int>(threadIdx.x), block = static_cast<int>(blockIdx.x);
-  const int h = block / count, offset = (block % count - before) * E::kColumns;
+  const int h = block / count,
+            offset = (block % count - before) * (kHasRuns ? kDistances : E::kColumns);
   // The rows that this thread's diagonal crosses.
   const int first_row_of_sum = max(E::kRows - 1 - thread, 0);
   const int end_row_of_sum = min(E::kRows, kDistances - thread);
@@ -244,6 +250,14 @@ __global__ void __launch_bounds__(kAttentionThreads)
     __syncthreads();  // all threads are done with the tile before
     const auto seen = shared.mask.begin(mask, first);
     if (!seen.overlaps(key, key + E::kColumns)) return;
+    if constexpr (kHasRuns) {
+      bool has_distances = false;
+      for (int r = lane_of_thread(); r < min(E::kRows, a.seq - first); r += kWarpSize) {
+        const int from = mask.place_of(first + r, shared.mask.origin(r)) + offset;
+        has_distances |= from < key + E::kColumns && key < from + kDistances;
+      }
+      if (__any_sync(kWholeWarp, has_distances ? 1 : 0) == 0) return;
+    }
     const bool whole = !mask.looks_at_tensors() && seen.whole(key, key + E::kColumns);
     if (!whole) shared.mask.look(mask, first, key, shared.bits);
     if (mask.drops()) shared.mask.draw(mask, first, key, shared.bits);
@@ -276,14 +290,31 @@ __global__ void __launch_bounds__(kAttentionThreads)
       }
     }
     __syncthreads();
-    for (int r = first_row_of_sum; r < end_row_of_sum; ++r) {
-      sum += shared.gradients[r][r + thread - (E::kRows - 1)];
+    if constexpr (kHasRuns) {
+      const int end = min(E::kRows, a.seq - first);
+      for (int r = 0; r < end; ++r) {
+        const int own_key = mask.place_of(first + r, shared.mask.origin(r));
+        const int column = own_key + offset + thread - key;
+        if (column >= 0 && column < E::kColumns) sum += shared.gradients[r][column];
+      }
+    } else {
+      for (int r = first_row_of_sum; r < end_row_of_sum; ++r) {
+        sum += shared.gradients[r][r + thread - (E::kRows - 1)];
+      }
     }
   };
   for (int b = 0; b < a.batch; ++b) {
     for (int first = 0; first < a.seq; first += E::kRows) {
-      const int key = first + offset;
-      if (key >= 0 && key < a.seq) add_tile(b, first, key);
+      if constexpr (kHasRuns) {
+        const HeadMask<kForm> mask(a, b, h);
+        const int last = min(first + E::kRows, a.seq) - 1;
+        const int begin = max(mask.place_of(first) + offset, 0) / E::kColumns * E::kColumns;
+        const int end = min(mask.place_of(last) + offset + kDistances, a.keys);
+        for (int key = begin; key < end; key += E::kColumns) add_tile(b, first, key);
+      } else {
+        const int key = first + offset;
+        if (key >= 0 && key < a.seq) add_tile(b, first, key);
+      }
     }
   }
   if (thread < kDistances) sums[static_cast<int64_t>(block) * kDistances + thread] = sum;
@@ -351,7 +382,8 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
                queries_kernel<E, kForm>, a, in.q, in.kv, d_out, lse, delta, to.q);
       });
       if (!has_dbias) return;
-      const DiagonalTiles tiles = diagonal_tiles(a, E::kRows, E::kColumns);
+      const DiagonalTiles tiles = a.positions != nullptr ? diagonal_tiles(a, 1, kAttentionThreads)
+                                                         : diagonal_tiles(a, E::kRows, E::kColumns);
       require(tiles.bytes(a.heads) <= position_bias_scratch(a.heads, a.reach),
               "attention_backward: tiles of {} x {} are not among those of position_bias_scratch()",
               E::kRows, E::kColumns);
@@ -363,7 +395,9 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
                bias_kernel<E, kForm>, a, narrow<int>(tiles.before), narrow<int>(tiles.count), in.q,
                in.kv, d_out, lse, delta, sums);
       };
-      if (has_pattern(a)) {
+      if (a.positions != nullptr) {
+        add_diagonals.template operator()<AttentionForm::runs>();
+      } else if (has_pattern(a)) {
         add_diagonals.template operator()<AttentionForm::pattern>();
       } else {
         add_diagonals.template operator()<AttentionForm::bias>();

@@ -27,15 +27,18 @@ __device__ inline uint32_t bytes_at_least(uint32_t word, uint32_t threshold) {
 /// multiple of the dilation apart from the row, and all of the second.
 struct PatternColumns {
   Positions dilated, all;
-  int origin;  ///< the first position of the row's document, where planes by position begin
+  int origin;  ///< the first key of the row's document, where planes by position begin
 };
 
-/// Mask and dropout of one head of one sequence, whose positions are counted from its first.
+/// Mask and dropout of one head of one sequence, whose positions are counted from its first. With
+/// AttentionForm::runs, queries and keys are counted apart, and a query's place is the key of the
+/// same token: distances are those of places.
 template <AttentionForm kForm>
 class HeadMask {
  public:
   static constexpr bool kIsCross = kForm == AttentionForm::cross;
-  static constexpr bool kHasPattern = kForm == AttentionForm::pattern;
+  static constexpr bool kHasRuns = kForm == AttentionForm::runs;
+  static constexpr bool kHasPattern = kForm == AttentionForm::pattern || kHasRuns;
   /// Whether mask_scores() adds a position bias. With a pattern, additive() includes it if there is
   /// one.
   static constexpr bool kHasBias = kForm == AttentionForm::bias;
@@ -72,29 +75,38 @@ class HeadMask {
   /// The keys of query `t` in a mask with a pattern.
   __device__ PatternColumns pattern_keys_of(int t) const {
     if (t >= a_.seq) return {{0, 0}, {0, 0}, 0};
-    const Positions document = document_of(t);
+    const Positions document = kHasRuns ? memory_of(t) : document_of(t);
+    const int place = place_of(t, document.begin);
     Positions keys = document;
     if (a_.lengths != nullptr) keys.end = min(keys.end, a_.lengths[b_]);
-    if (a_.causal) keys.end = min(keys.end, max(t + 1, document.begin + a_.prefix));
-    if (a_.window == 0 || t < document.begin + a_.global_tokens) {
+    if (a_.causal) keys.end = min(keys.end, max(place + 1, document.begin + a_.prefix));
+    if (a_.window == 0 || place < document.begin + a_.global_tokens) {
       return {{0, 0}, keys, document.begin};
     }
     const Positions global{document.begin, min(document.begin + a_.global_tokens, keys.end)};
-    return {within_reach(t, keys), global, document.begin};
+    return {within_reach(place, keys), global, document.begin};
   }
   __device__ PatternColumns pattern_queries_of(int s) const {
+    if constexpr (kHasRuns) {
+      if (s >= a_.keys) return {{0, 0}, {0, 0}, 0};
+      const int i = document_number(a_.key_documents, s);
+      const Positions document{a_.key_documents[i], a_.key_documents[i + 1]};
+      const PatternColumns places = pattern_queries_of(s, document);
+      return {rows_at(i, document, places.dilated), rows_at(i, document, places.all),
+              document.begin};
+    }
     if (s >= a_.seq || (a_.lengths != nullptr && s >= a_.lengths[b_])) {
       return {{0, 0}, {0, 0}, 0};
     }
-    const Positions document = document_of(s);
-    Positions queries = document;
-    if (a_.causal && s >= document.begin + a_.prefix) queries.begin = s;
-    const int global_end = min(document.begin + a_.global_tokens, document.end);
-    if (a_.window == 0 || s < global_end) return {{0, 0}, queries, document.begin};
-    return {
-        within_reach(s, queries), {queries.begin, max(global_end, queries.begin)}, document.begin};
+    return pattern_queries_of(s, document_of(s));
   }
   __device__ int dilation() const { return a_.dilation; }
+
+  /// The place of query t, whose document's first key is `origin`.
+  __device__ int place_of(int t, int origin) const {
+    return kHasRuns ? origin + a_.positions[t] : t;
+  }
+  __device__ int place_of(int t) const { return place_of(t, kHasRuns ? memory_of(t).begin : 0); }
 
   /// Whether the mask has parts that keys_of does not cover.
   __device__ bool looks_at_tensors() const { return hidden_keys_ != nullptr || looks_at_planes(); }
@@ -104,13 +116,15 @@ class HeadMask {
   }
 
   __device__ bool shows_key(int s) const {
-    return s < (kIsCross ? a_.keys : a_.seq) && (hidden_keys_ == nullptr || hidden_keys_[s] == 0);
+    return s < (has_memory(kForm) ? a_.keys : a_.seq) &&
+           (hidden_keys_ == nullptr || hidden_keys_[s] == 0);
   }
   /// `origin` is PatternColumns::origin of the row among t and s. Any value if they are of
   /// different documents.
   __device__ bool planes_show(int t, int s, int origin) const {
-    if (t >= a_.seq || s >= a_.seq) return false;
+    if (t >= a_.seq || s >= (kHasRuns ? a_.keys : a_.seq)) return false;
     if constexpr (kHasPattern) {
+      t = place_of(t, origin);
       if (hidden_ != nullptr && is_within(a_.hidden, t, s, origin) &&
           hidden_[place_in(a_.hidden, t, s, origin)] != 0) {
         return false;
@@ -125,6 +139,7 @@ class HeadMask {
   /// The additive mask of a visible pair.
   __device__ float additive(int t, int s, int origin) const {
     if constexpr (kHasPattern) {
+      t = place_of(t, origin);
       const float bias = a_.position_bias == nullptr ? 0.0f : position_bias(s - t);
       if (additive_ == nullptr) return bias;
       return bias + additive_[place_in(a_.additive, t, s, origin)];
@@ -151,7 +166,7 @@ class HeadMask {
     }
     const int64_t head = (first_row_of_drops_ + sequence) * a_.total_heads + a_.first_head + h_;
     const int64_t row_of_weights = head * a_.place_seq + position;
-    if constexpr (kIsCross) {
+    if constexpr (has_memory(kForm)) {
       return static_cast<uint64_t>(row_of_weights * a_.key_place_seq + key_position_minus_row(t));
     }
     return static_cast<uint64_t>(row_of_weights * a_.place_seq + position - t);
@@ -216,8 +231,38 @@ class HeadMask {
     return {max(a_.documents[i] - first, 0), min(a_.documents[i + 1] - first, a_.seq)};
   }
 
-  /// Cross-attention, with one sequence: the keys that query t sees, and the queries that see key
-  /// s.
+  /// pattern_queries_of() a key of a document, as places.
+  __device__ PatternColumns pattern_queries_of(int s, Positions document) const {
+    Positions queries = document;
+    if (a_.causal && s >= document.begin + a_.prefix) queries.begin = s;
+    const int global_end = min(document.begin + a_.global_tokens, document.end);
+    if (a_.window == 0 || s < global_end) return {{0, 0}, queries, document.begin};
+    return {
+        within_reach(s, queries), {queries.begin, max(global_end, queries.begin)}, document.begin};
+  }
+
+  /// The queries of document i, which has the keys `document`, whose places are in a range.
+  __device__ Positions rows_at(int i, Positions document, Positions places) const {
+    if (places.begin >= places.end) return {0, 0};
+    const Positions rows{a_.documents[i], a_.documents[i + 1]};
+    const auto first_from = [&](int low, int place) {
+      for (int high = rows.end; low < high;) {
+        const int middle = (low + high) / 2;
+        if (document.begin + a_.positions[middle] < place) {
+          low = middle + 1;
+        } else {
+          high = middle;
+        }
+      }
+      return low;
+    };
+    const int begin =
+        places.begin == document.begin ? rows.begin : first_from(rows.begin, places.begin);
+    return {begin, places.end == document.end ? rows.end : first_from(begin, places.end)};
+  }
+
+  /// The keys of the document of query t of one sequence with a memory, and, in cross-attention,
+  /// the queries that see key s.
   __device__ Positions memory_of(int t) const {
     const int i = document_number(a_.documents, t);
     return {a_.key_documents[i], a_.key_documents[i + 1]};

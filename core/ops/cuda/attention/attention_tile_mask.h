@@ -50,6 +50,11 @@ struct SeenColumns {
   __device__ bool overlaps(int first, int end) const { return first < any.end && any.begin < end; }
 };
 
+/// The remainder of a distance of any sign.
+__device__ inline int remainder_of(int distance, int step) {
+  return (distance % step + step) % step;
+}
+
 /// SeenColumns for a mask with a pattern. `any` may include columns that no row sees.
 struct PatternSeenColumns : SeenColumns {
   Positions dilated, dense;  ///< contain all columns that any row sees of PatternColumns's parts
@@ -60,8 +65,42 @@ struct PatternSeenColumns : SeenColumns {
     if (first < dense.end && dense.begin < end) return true;
     // Whether a distance between the rows and these columns is a multiple of the dilation.
     const int farthest = rows.end - 1 - first, nearest = rows.begin - end + 1;
-    const int above = (farthest % dilation + dilation) % dilation;
+    const int above = remainder_of(farthest, dilation);
     return first < dilated.end && dilated.begin < end && farthest - above >= nearest;
+  }
+};
+
+/// Whether a range has one of the columns [first, end).
+__device__ inline bool has_column(const Positions& of, int first, int end) {
+  return max(of.begin, first) < min(of.end, end);
+}
+
+/// SeenColumns for AttentionForm::runs. Between the runs and documents of a tile's rows are columns
+/// that no row sees, so every row is asked: row(i) of a lane, for i < count.
+template <Rows kOrder, typename Mask, typename Row>
+struct RunSeenColumns : SeenColumns {
+  const Mask& mask;
+  const PatternColumns* columns;  ///< of the tile's rows
+  int first_row, count;
+  Row row;
+
+  /// Returns the same to all lanes of a warp, which must call it together.
+  __device__ bool overlaps(int first, int end) const {
+    if (whole(first, end)) return true;
+    bool sees = false;
+    for (int i = 0; i < count; ++i) sees = sees || sees_any(row(i), first, end);
+    return __any_sync(kWholeWarp, sees ? 1 : 0) != 0;
+  }
+
+ private:
+  __device__ bool sees_any(int r, int first, int end) const {
+    const PatternColumns& of = columns[r];
+    if (has_column(of.all, first, end)) return true;
+    if (!has_column(of.dilated, first, end)) return false;
+    if (kOrder == Rows::keys || mask.dilation() == 1) return true;
+    const int from = max(first, of.dilated.begin);
+    const int place = mask.place_of(first_row + r, of.origin);
+    return from + remainder_of(place - from, mask.dilation()) < min(end, of.dilated.end);
   }
 };
 
@@ -70,7 +109,7 @@ inline constexpr int kFarPosition = 0x7fffffff;
 /// Bits i of 32 for which first + i is a multiple of `step` apart from `row`.
 __device__ inline uint32_t bits_apart(int row, int first, int step) {
   uint32_t bits = 0;
-  for (int i = ((row - first) % step + step) % step; i < 32; i += step) bits |= 1u << i;
+  for (int i = remainder_of(row - first, step); i < 32; i += step) bits |= 1u << i;
   return bits;
 }
 
@@ -149,7 +188,7 @@ struct TileRows<kOrder, kRows, true> {
 
   /// Returns the same to all threads; contains barriers.
   template <typename Mask>
-  __device__ PatternSeenColumns begin(const Mask& mask, int first_row) {
+  __device__ auto begin(const Mask& mask, int first_row) {
     const int thread = static_cast<int>(threadIdx.x);
     if (thread < kRows) {
       columns[thread] = kOrder == Rows::queries ? mask.pattern_keys_of(first_row + thread)
@@ -181,9 +220,17 @@ struct TileRows<kOrder, kRows, true> {
     seen.any = {min(seen.dilated.begin, seen.dense.begin), max(seen.dilated.end, seen.dense.end)};
     // A fully visible tile adds nothing to the scores.
     seen.all = mask.adds() ? Positions{0, 0} : all;
-    seen.rows = {first_row, first_row + kRows};
-    seen.dilation = mask.dilation();
-    return seen;
+    if constexpr (Mask::kHasRuns) {
+      const auto row_of_lane = [](int i) {
+        return min(lane_of_thread() + kWarpSize * i, kRows - 1);
+      };
+      return RunSeenColumns<kOrder, Mask, decltype(row_of_lane)>{
+          {seen}, mask, columns, first_row, ceil_div(kRows, kWarpSize), row_of_lane};
+    } else {
+      seen.rows = {first_row, first_row + kRows};
+      seen.dilation = mask.dilation();
+      return seen;
+    }
   }
 
   template <typename Row>
@@ -191,18 +238,43 @@ struct TileRows<kOrder, kRows, true> {
                                                       int /*count*/, const Row& /*row*/) {
     return all_rows;
   }
+  template <typename Mask, typename AllRows, typename Row>
+  __device__ static auto of_warp(const RunSeenColumns<kOrder, Mask, AllRows>& all_rows, int count,
+                                 const Row& row) {
+    return RunSeenColumns<kOrder, Mask, Row>{{all_rows},         all_rows.mask, all_rows.columns,
+                                             all_rows.first_row, count,         row};
+  }
 
   template <typename Mask>
   __device__ uint32_t bits(const Mask& mask, int first_row, int row, int column) const {
     const PatternColumns& of = columns[row];
     uint32_t dilated = bits_between(of.dilated.begin - column, of.dilated.end - column);
     if (dilated != 0 && mask.dilation() > 1) {
-      dilated &= bits_apart(first_row + row, column, mask.dilation());
+      dilated &= bits_of_places(mask, first_row + row, of.origin, column, dilated);
     }
     return dilated | bits_between(of.all.begin - column, of.all.end - column);
   }
 
   __device__ int origin(int row) const { return row < kRows ? columns[row].origin : 0; }
+
+ private:
+  /// Bits of the columns from `column` on whose places are a multiple of the dilation apart from
+  /// that of `row`. Those of columns that are not among `bits` may be anything.
+  template <typename Mask>
+  __device__ static uint32_t bits_of_places(const Mask& mask, int row, int origin, int column,
+                                            uint32_t bits) {
+    if constexpr (!Mask::kHasRuns || kOrder == Rows::queries) {
+      return bits_apart(mask.place_of(row, origin), column, mask.dilation());
+    } else {
+      uint32_t apart = 0;
+      for (int i = 0; i < 32; ++i) {
+        if ((bits >> i & 1u) == 0) continue;
+        const int distance = mask.place_of(column + i, origin) - row;
+        apart |= (distance % mask.dilation() == 0 ? 1u : 0u) << i;
+      }
+      return apart;
+    }
+  }
 };
 
 /// The mask of a block's rows, in shared memory; kept from tile to tile of columns. Mask is a

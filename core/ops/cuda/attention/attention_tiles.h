@@ -40,7 +40,7 @@ __device__ float max_of_row(float x) {
 /// The rows of one head that a block processes.
 template <AttentionForm kForm>
 struct BlockPlace {
-  static constexpr bool kIsCross = kForm == AttentionForm::cross;
+  static constexpr bool kHasMemory = has_memory(kForm);
 
   int b, h;
   int first_row;  ///< position in the sequence
@@ -59,15 +59,15 @@ struct BlockPlace {
 
   __device__ BlockPlace(int sequence, int head, int row) : b(sequence), h(head), first_row(row) {}
 
-  /// The keys of a sequence, the elements between them, and AttentionRows::kv: without
-  /// cross-attention from what the queries need anyway, which saves registers.
-  __device__ static int keys(const AttentionArguments& a) { return kIsCross ? a.keys : a.seq; }
+  /// The keys of a sequence, the elements between them, and AttentionRows::kv: without a memory
+  /// from what the queries need anyway, which saves registers.
+  __device__ static int keys(const AttentionArguments& a) { return kHasMemory ? a.keys : a.seq; }
   __device__ static int64_t kv_stride(const AttentionArguments& a) {
-    return kIsCross ? a.kv_stride : a.q_stride;
+    return kHasMemory ? a.kv_stride : a.q_stride;
   }
   template <typename T>
   __device__ static T* kv_of(const AttentionArguments& a, T* q, T* kv) {
-    return kIsCross ? kv : q + static_cast<int64_t>(a.heads) * a.d;
+    return kHasMemory ? kv : q + static_cast<int64_t>(a.heads) * a.d;
   }
 
   /// Offsets from AttentionRows::q and kv, in out, and in log_sum_exp.
