@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -243,6 +244,40 @@ INSTANTIATE_TEST_SUITE_P(
                     DType::bf16,
                     32}),
     [](const auto& instance) { return instance.param.name; });
+
+// The rows of one context rank with a narrow window. Keys that are far from all of them are NaN: a
+// tile that no query sees must not be computed, also where a tile of queries has two runs.
+TEST(ContextAttentionTiles, SkipsTilesThatNoQuerySees) {
+  constexpr int32_t kRows = 1200, kRun = 240, kWindow = 9, kTile = 64;
+  const Ints rows = rows_of_ranks(kRows, 2, kRun / 2)[1];
+  const int64_t count = std::ssize(rows), d = 16;
+  const TestTensor kv = random_tensor({1, kRows, 2, d}, DType::f32, 1);
+  std::vector<bool> is_far(kRows, true);
+  for (const int32_t row : rows) {
+    const int32_t begin = std::max(row - kWindow - kTile, 0);
+    for (int32_t s = begin; s < std::min(row + kWindow + kTile, kRows); ++s) is_far[s] = false;
+  }
+  ASSERT_TRUE(is_far[2 * kRun]) << "in the middle of a gap between two runs";
+  for (int32_t s = 0; s < kRows; ++s) {
+    if (is_far[s]) fill(kv.tensor.view({kRows, 2 * d}).slice(s, s + 1), std::nan(""));
+  }
+  const TestTensor q = random_tensor({1, count, 1, d}, DType::f32, 2);
+  const TestTensor out({1, count, 1, d}, DType::f32), lse({1, 1, count}, DType::f32);
+  const TestTensor dq({1, count, 1, d}, DType::f32), dkv({1, kRows, 2, d}, DType::f32);
+  const TestTensor documents = from_ints(Ints{0, static_cast<int32_t>(count)}, {2});
+  const TestTensor keys = from_ints(Ints{0, kRows}, {2}), positions = from_ints(rows, {count});
+  AttentionOptions options;
+  options.mask = arithmetic(false, kWindow);
+  options.mask.documents = documents.tensor;
+  options.memory = {kv.tensor, keys.tensor, {}, positions.tensor};
+  attention_forward(q.tensor, options, out.tensor, lse.tensor);
+  attention_backward(q.tensor, q.tensor, out.tensor, lse.tensor, options, dq.tensor, {},
+                     dkv.tensor);
+  const auto is_finite = [](double x) { return std::isfinite(x); };
+  for (const TestTensor* result : {&out, &dq, &dkv}) {
+    EXPECT_TRUE(std::ranges::all_of(test::to_doubles(result->tensor), is_finite));
+  }
+}
 
 TEST(ContextAttentionErrors, RefusesPositionsThatAreNotOfTheDocument) {
   if (test::on_gpu()) GTEST_SKIP() << "the host does not read the GPU's memory";
