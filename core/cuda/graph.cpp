@@ -101,6 +101,12 @@ void Graph::release() {
   }
 }
 
+size_t bytes_free_for_graphs() {
+  size_t free_bytes = 0, total_bytes = 0;
+  check(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
+  return free_bytes;
+}
+
 void keep_for_recording(std::shared_ptr<const void> owner) {
   if (kept_for_recording != nullptr) kept_for_recording->push_back(std::move(owner));
 }

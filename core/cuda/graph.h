@@ -38,6 +38,9 @@ class Graph {
   std::vector<std::shared_ptr<const void>> kept_;
 };
 
+/// The free memory of the calling thread's GPU, of which the driver gives graphs theirs.
+size_t bytes_free_for_graphs();
+
 /// Whether the calling thread is capturing, so that nothing it enqueues runs.
 bool is_recording();
 

@@ -12,8 +12,10 @@
 namespace tessera {
 namespace {
 
-/// A run has either one shape or so many that few of them repeat.
-constexpr size_t kMostShapes = 4;
+/// Enough for the sizes that padding leaves (padded_sizes()). A graph takes GPU memory.
+constexpr size_t kMostShapes = 16;
+/// GPU memory that new graphs leave free: a driver takes up to 64 KiB for each kernel of a graph.
+constexpr size_t kBytesLeftFree = size_t{256} << 20;
 
 }  // namespace
 
@@ -50,8 +52,9 @@ void MicroSteps::run(const StepContext& ctx, const TokenBatch& batch, const Loss
     const Action action = agree(preferred_action(captured));
     std::optional<std::string> why_not;
     if (action == Action::stop) {
-      why_not = fmt::format(
-          "micro-batches have more than {} different shapes or numbers of targets", kMostShapes);
+      why_not =
+          fmt::format("micro-batches had {} different shapes or numbers of targets, and few repeat",
+                      new_shapes_);
     }
     if (action == Action::capture) why_not = capture(*captured, pass);
     if (why_not) {
@@ -63,13 +66,26 @@ void MicroSteps::run(const StepContext& ctx, const TokenBatch& batch, const Loss
   model_.train(ctx, batch, scale, sums);
 }
 
-MicroSteps::Captured* MicroSteps::find_or_add(const Pass& pass) {
-  const Shape shape(pass.batch);
+MicroSteps::ShapeGraphs* MicroSteps::find_or_add_shape(const TokenBatch& batch) {
+  const Shape shape(batch);
   auto known = std::ranges::find(known_, shape, &ShapeGraphs::shape);
   if (known == known_.end()) {
+    ++new_shapes_;
+    if (known_.size() == kMostShapes) {
+      // In favor of a shape that may repeat, forget the oldest that has not.
+      const auto unused = std::ranges::find_if_not(known_, &ShapeGraphs::has_graphs);
+      if (unused == known_.end()) return nullptr;
+      known_.erase(unused);
+    }
     known_.push_back({shape});
-    known = std::prev(known_.end());
+    return &known_.back();
   }
+  return &*known;
+}
+
+MicroSteps::Captured* MicroSteps::find_or_add(const Pass& pass) {
+  ShapeGraphs* const known = find_or_add_shape(pass.batch);
+  if (known == nullptr) return nullptr;
   const size_t invalid = store_.invalid_grads();
   // A backward pass visits all trained parameters. One that left some out would need a graph of its
   // own.
@@ -81,12 +97,12 @@ MicroSteps::Captured* MicroSteps::find_or_add(const Pass& pass) {
 }
 
 MicroSteps::Action MicroSteps::preferred_action(const Captured* captured) const {
-  if (known_.size() > kMostShapes) return Action::stop;
+  if (new_shapes_ > std::max<int64_t>(kMostShapes, launches_)) return Action::stop;
   if (captured == nullptr) return Action::run;
   if constexpr (kHasCuda) {
-    const bool holds =
-        captured->graph != nullptr && captured->workspace_moves == cuda::workspace_moves();
-    return holds ? Action::launch : Action::capture;
+    const bool exists = captured->graph != nullptr;
+    if (exists && captured->workspace_moves == cuda::workspace_moves()) return Action::launch;
+    if (exists || cuda::bytes_free_for_graphs() >= kBytesLeftFree) return Action::capture;
   }
   return Action::run;
 }

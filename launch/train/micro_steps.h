@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -30,6 +32,8 @@ std::optional<std::string> cuda_graph_unsupported_reason(const StepOptions& opti
 /// A step's first micro-batch overwrites gradients and later ones add to them, so each has graphs
 /// of its own, and no step clears gradients. With the parts below, a shape has at most three
 /// graphs: the first micro-batch, the ones between, and the last; or one that is first and last.
+/// At most 16 shapes have graphs, and others run without. Graphs are given up if more new shapes
+/// come than graphs are launched.
 ///
 /// A micro-step is cut where the host has something to do (PassRecorder): where a bucket of
 /// gradients is final, it starts the bucket's sum between two parts. Gradient sums are therefore
@@ -90,6 +94,12 @@ class MicroSteps final : public MicroStepRunner {
   struct ShapeGraphs {
     Shape shape;
     Passes first = {}, later = {};  ///< by whether a micro-batch is the first of its step
+
+    bool has_graphs() const {
+      return std::ranges::any_of(
+          std::array{&first.alone, &first.summing, &later.alone, &later.summing},
+          [](const Captured* captured) { return captured->graph != nullptr; });
+    }
   };
 
   /// How a micro-step is executed; the highest value of all tensor ranks wins.
@@ -103,6 +113,8 @@ class MicroSteps final : public MicroStepRunner {
     const LossSums& sums;
   };
 
+  /// Returns null if no shape can be forgotten for that of a new batch.
+  ShapeGraphs* find_or_add_shape(const TokenBatch& batch);
   /// Returns null for passes that have not run yet, and notes that they have.
   Captured* find_or_add(const Pass& pass);
   /// The action this rank prefers, given the captured graph, if any.
@@ -123,6 +135,7 @@ class MicroSteps final : public MicroStepRunner {
   OwnedTensor rng_offset_;  // (2) int64, see StepContext::rng_offset
   OwnedTensor scale_;       // (2) fp32, for tokens and documents
   std::vector<ShapeGraphs> known_;
+  int64_t new_shapes_ = 0;  // so far
   int64_t launches_ = 0;
   std::string note_;
 };

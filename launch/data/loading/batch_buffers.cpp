@@ -137,6 +137,14 @@ BatchShape batch_shape(int64_t sequences, const ModelConfig& model, const Maskin
   return shape;
 }
 
+BatchShape training_batch_shape(int64_t sequences, const ModelConfig& model,
+                                const MaskingOptions& mlm, Device device) {
+  BatchShape shape = batch_shape(sequences, model, mlm);
+  shape.repeats_sizes = device.is_cuda() && shape.label_width == 0 && shape.patch_width == 0 &&
+                        shape.source_length == 0 && traits_of(model).texts_of_sample == 0;
+  return shape;
+}
+
 BatchBuffers::BatchBuffers(const BatchShape& shape, Device for_device)
     : shape_(shape), datasets_(static_cast<size_t>(shape.sequences)), uploaded_(for_device) {
   const int64_t capacity = checked_capacity(shape);
@@ -146,6 +154,10 @@ BatchBuffers::BatchBuffers(const BatchShape& shape, Device for_device)
     *tensor = OwnedTensor({capacity}, DType::i32, kCpu, kind);
   }
   if (shape.hides_targets) hidden_ = OwnedTensor({capacity}, DType::u8, kCpu, kind);
+  if (shape.repeats_sizes) {
+    padded_target_rows_ = OwnedTensor({capacity}, DType::i32, kCpu, kind);
+    padded_targets_ = OwnedTensor({capacity}, DType::i32, kCpu, kind);
+  }
   documents_ = OwnedTensor({capacity + 1}, DType::i32, kCpu, kind);
   if (shape.patch_width > 0) {
     patches_ = OwnedTensor({capacity, shape.patch_width}, DType::f32, kCpu, kind);
@@ -164,7 +176,7 @@ size_t BatchBuffers::bytes() const {
   for (const OwnedTensor* tensor :
        {&tokens_, &positions_, &token_types_, &padded_rows_, &documents_, &target_rows_, &targets_,
         &labels_, &patches_, &label_values_, &hidden_, &source_tokens_, &source_positions_,
-        &source_padded_rows_, &source_documents_}) {
+        &source_padded_rows_, &source_documents_, &padded_target_rows_, &padded_targets_}) {
     sum += tensor->buffer.bytes();
   }
   return sum;
@@ -274,6 +286,62 @@ TokenBatch BatchBuffers::batch() const {
   batch.source.padded_rows = source_padded_rows_.tensor.slice(0, num_source_tokens_);
   batch.source.documents = source_documents_.tensor.slice(0, num_documents_ + 1);
   return batch;
+}
+
+TokenBatch BatchBuffers::padded_batch() {
+  TokenBatch padded = batch();
+  if (!shape_.repeats_sizes) return padded;
+  const BatchSizes sizes = padded_sizes({num_tokens_, num_documents_, num_targets_}, sequences(),
+                                        seq_length(), /*uniform=*/document_length_ != 0);
+  append_padding(sizes);
+  padded.tokens = tokens_.tensor.slice(0, sizes.tokens);
+  padded.positions = positions_.tensor.slice(0, sizes.tokens);
+  padded.token_types = token_types_.tensor.slice(0, sizes.tokens);
+  padded.padded_rows = padded_rows_.tensor.slice(0, sizes.tokens);
+  padded.documents = documents_.tensor.slice(0, sizes.documents + 1);
+  padded.target_rows = padded_target_rows_.tensor.slice(0, sizes.targets);
+  padded.targets = padded_targets_.tensor.slice(0, sizes.targets);
+  if (shape_.hides_targets) padded.hidden = hidden_.tensor.slice(0, sizes.tokens);
+  padded.labels = labels_.tensor.slice(0, sizes.documents);
+  return padded;
+}
+
+void BatchBuffers::append_padding(const BatchSizes& sizes) {
+  const Range rows = {num_tokens_, sizes.tokens};
+  const auto added = [&rows](const OwnedTensor& of) {
+    return of.tensor.span<int32_t>().subspan(static_cast<size_t>(rows.begin),
+                                             static_cast<size_t>(rows.size()));
+  };
+  std::ranges::fill(added(tokens_), 0);
+  std::ranges::fill(added(token_types_), 0);
+  if (shape_.hides_targets) {
+    std::fill_n(hidden_.tensor.data<uint8_t>() + rows.begin, rows.size(), uint8_t{0});
+  }
+  int32_t* positions = positions_.tensor.data<int32_t>();
+  int32_t* padded_rows = padded_rows_.tensor.data<int32_t>();
+  const int64_t count = sizes.documents - num_documents_;
+  for (int64_t d = 0; d < count; ++d) {
+    const int64_t begin = rows.begin + d * rows.size() / count;
+    const int64_t end = rows.begin + (d + 1) * rows.size() / count;
+    std::iota(positions + begin, positions + end, 0);
+    std::iota(padded_rows + begin, padded_rows + end,
+              static_cast<int32_t>(d % sequences() * seq_length()));
+    documents_.tensor.data<int32_t>()[num_documents_ + d + 1] = static_cast<int32_t>(end);
+    labels_.tensor.data<int32_t>()[num_documents_ + d] = kIgnoreTarget;
+  }
+  // In ascending order, from the last row on: the last rows without a target get one to ignore.
+  const int32_t* real_rows = target_rows_.tensor.data<int32_t>();
+  const int32_t* real = targets_.tensor.data<int32_t>();
+  int32_t* target_rows = padded_target_rows_.tensor.data<int32_t>();
+  int32_t* targets = padded_targets_.tensor.data<int32_t>();
+  int64_t left = num_targets_;
+  for (int64_t row = sizes.tokens - 1, to = sizes.targets; to > left; --row) {
+    const bool has_target = left > 0 && real_rows[left - 1] == row;
+    targets[--to] = has_target ? real[--left] : kIgnoreTarget;
+    target_rows[to] = static_cast<int32_t>(row);
+  }
+  std::copy_n(real_rows, left, target_rows);
+  std::copy_n(real, left, targets);
 }
 
 TokenBatch full_batch_on_meta(const BatchShape& shape) {

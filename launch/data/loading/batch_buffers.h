@@ -9,6 +9,7 @@
 #include "core/memory.h"
 #include "core/trace/device_mark.h"
 #include "launch/config/masking_options.h"
+#include "launch/data/loading/padded_sizes.h"
 #include "launch/data/sample.h"
 #include "models/architecture.h"
 #include "models/token_batch.h"
@@ -26,11 +27,16 @@ struct BatchShape {
   /// the last see their targets, which are left out.
   int64_t prefix = 0;
   bool hides_targets = false;  ///< no token attends to those with a target (MaskHide::attention)
+  bool repeats_sizes = false;  ///< batches get padding on their device, so that few sizes occur
 };
 
 /// The shape of micro-batches of B rows for a model, also for one whose masked LM may hide targets.
 BatchShape batch_shape(int64_t sequences, const ModelTraits& traits);
 BatchShape batch_shape(int64_t sequences, const ModelConfig& model, const MaskingOptions& mlm);
+/// That of a run's training on `device`. GPUs get few sizes of token batches (padded_sizes()), also
+/// without CUDA graphs, so that these change no bit.
+BatchShape training_batch_shape(int64_t sequences, const ModelConfig& model,
+                                const MaskingOptions& mlm, Device device);
 
 /// Assembles a micro-batch of up to B rows of T tokens, row by row, in host memory that is
 /// allocated once for the largest possible batch. Only scratch() may grow.
@@ -65,6 +71,11 @@ class BatchBuffers {
   /// Returns a view of the rows so far, valid until clear(). Missing rows are padding.
   TokenBatch batch() const;
 
+  /// Returns batch() with the padding of BatchShape::repeats_sizes behind its documents: documents
+  /// without a label, of tokens that no other token sees, and targets without a loss. No loss or
+  /// gradient depends on them, except for the order of sums. Invalidates no view of batch().
+  TokenBatch padded_batch();
+
   /// Sample::dataset of each row so far; 0 for padding. Valid until clear().
   std::span<const int32_t> datasets() const {
     return {datasets_.data(), static_cast<size_t>(num_rows_)};
@@ -75,6 +86,7 @@ class BatchBuffers {
 
  private:
   void append_source(const Sample& sample);
+  void append_padding(const BatchSizes& sizes);
 
   BatchShape shape_;
   OwnedTensor tokens_;             // (B × T), like the others; the batch is a prefix
@@ -85,10 +97,13 @@ class BatchBuffers {
   OwnedTensor documents_;          // (B × T + 1)
   OwnedTensor target_rows_;        // (B × T)
   OwnedTensor targets_;            // (B × T)
-  OwnedTensor hidden_;             // (B × T) uint8; empty unless targets are hidden
-  OwnedTensor labels_;             // (B × T)
-  OwnedTensor patches_;            // (B × T, D) fp32; empty if D is 0
-  OwnedTensor label_values_;       // (B, K) fp32; 0 × 0 if K is 0
+  OwnedTensor
+      padded_target_rows_;      // (B × T), like the next, with padding; empty unless sizes repeat
+  OwnedTensor padded_targets_;  // (B × T)
+  OwnedTensor hidden_;          // (B × T) uint8; empty unless targets are hidden
+  OwnedTensor labels_;          // (B × T)
+  OwnedTensor patches_;         // (B × T, D) fp32; empty if D is 0
+  OwnedTensor label_values_;    // (B, K) fp32; 0 × 0 if K is 0
   /// Buffers of the source texts, each (B × Ts), but the last (B × T + 1); empty if Ts is 0.
   OwnedTensor source_tokens_, source_positions_, source_padded_rows_, source_documents_;
   DeviceMark uploaded_;

@@ -77,17 +77,24 @@ size_t DeviceBatch::bytes() const {
 }
 
 TokenBatch DeviceBatch::upload(BatchBuffers& buffers) {
-  if (memory_.bytes() == 0) return buffers.batch();
+  return upload(buffers, buffers.padded_batch());
+}
+
+TokenBatch DeviceBatch::upload_unpadded(BatchBuffers& buffers) {
+  return upload(buffers, buffers.batch());
+}
+
+TokenBatch DeviceBatch::upload(BatchBuffers& buffers, const TokenBatch& batch) {
+  if (memory_.bytes() == 0) return batch;
   Placed placed;
   if (staging_ != nullptr && staging_->batch == &buffers) {
     const auto nothing = [](const Tensor&, const Tensor&) {};
-    placed = place(buffers.batch(), memory_, nothing);
+    placed = place(batch, memory_, nothing);
     staging_->copies.hold_work();
-    copy(place(buffers.batch(), staging_->memory, nothing).words, placed.words);
+    copy(place(batch, staging_->memory, nothing).words, placed.words);
     staging_->batch = nullptr;
   } else {
-    placed = place(buffers.batch(), memory_,
-                   [](const Tensor& from, const Tensor& to) { copy(from, to); });
+    placed = place(batch, memory_, [](const Tensor& from, const Tensor& to) { copy(from, to); });
   }
   buffers.uploaded().record();
   return placed.batch;

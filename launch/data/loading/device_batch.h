@@ -23,9 +23,11 @@ class DeviceBatch {
   /// The memory it takes.
   static size_t bytes_for(const BatchShape& shape, Device device, bool stages);
 
-  /// Returns the batch of `buffers` on the device: the batch itself on the CPU, otherwise an
+  /// Returns padded_batch() of `buffers` on the device: the batch itself on the CPU, otherwise an
   /// asynchronous copy that replaces the previous one in stream order.
   TokenBatch upload(BatchBuffers& buffers);
+  /// The same for batch(), whose documents have the same places on the device.
+  TokenBatch upload_unpadded(BatchBuffers& buffers);
 
   /// Starts to copy the batch while the GPU works, so that its upload() only moves it within the
   /// GPU: images would otherwise delay each micro-batch by milliseconds. Does nothing without
@@ -38,6 +40,8 @@ class DeviceBatch {
 
  private:
   struct Staging;
+
+  TokenBatch upload(BatchBuffers& buffers, const TokenBatch& batch);
 
   Buffer memory_;
   std::unique_ptr<Staging> staging_;  ///< null without memory for the next batch

@@ -20,7 +20,7 @@ double number_of(const Json& json) {
 
 /// Adds those of a micro-batch.
 void add_losses(const StepParts& parts, int64_t step, LoadedStep& loaded, int64_t i, Json& losses) {
-  const TokenBatch host = loaded.on_host(i), device = loaded.batch(i);
+  const TokenBatch host = loaded.on_host(i), device = loaded.on_device(i);
   const std::vector<DocumentName> names = loaded.documents(i);
   const int64_t count = host.num_documents();
   // The last row is for empty passes.

@@ -66,8 +66,8 @@ std::vector<std::string> names_of(const std::vector<DocumentName>& documents) {
 
 LoadedStep::LoadedStep(const StepParts& parts, int64_t first_place)
     : parts_(parts), first_place_(first_place) {
-  const BatchShape shape =
-      batch_shape(parts.config.batch.micro, parts.config.model, parts.config.mlm);
+  const BatchShape shape = training_batch_shape(parts.config.batch.micro, parts.config.model,
+                                                parts.config.mlm, parts.arena.device());
   buffers_.reserve(static_cast<size_t>(size()));
   for (int64_t i = 0; i < size(); ++i) buffers_.emplace_back(shape, parts.arena.device());
 }
@@ -82,6 +82,10 @@ TargetCounts LoadedStep::load() {
 
 TokenBatch LoadedStep::batch(int64_t i) {
   return parts_.device_batch.upload(buffers_[static_cast<size_t>(i)]);
+}
+
+TokenBatch LoadedStep::on_device(int64_t i) {
+  return parts_.device_batch.upload_unpadded(buffers_[static_cast<size_t>(i)]);
 }
 
 std::vector<int64_t> LoadedStep::samples(int64_t i) const {

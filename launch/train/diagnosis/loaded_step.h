@@ -60,6 +60,8 @@ class LoadedStep final : public MicroBatchSource {
 
   /// Micro-batch i in host memory.
   TokenBatch on_host(int64_t i) const { return buffers_[static_cast<size_t>(i)].batch(); }
+  /// The same on the device, without the padding of batch(i).
+  TokenBatch on_device(int64_t i);
   /// The numbers of its samples in the training data, in order.
   std::vector<int64_t> samples(int64_t i) const;
   /// Its documents, in order.

@@ -96,7 +96,7 @@ std::vector<std::string> bad_documents(const StepParts& parts, int64_t step, Loa
                                        std::optional<int64_t> micro_batch) {
   if (traits_of(parts.config.model).texts_of_sample > 0) return {};  // their loss compares texts
   const int64_t i = micro_batch.value_or(0);
-  const TokenBatch host = loaded.on_host(i), device = loaded.batch(i);
+  const TokenBatch host = loaded.on_host(i), device = loaded.on_device(i);
   const int64_t count = micro_batch ? host.num_documents() : 0;
   const OwnedTensor sums({LossSums::kCount}, DType::f64, parts.arena.device());
   StepContext ctx = parts.step.context_of(step, loaded, i);

@@ -22,9 +22,10 @@
 namespace tessera {
 namespace {
 
-size_t batch_bytes(int64_t sequences, const RunConfig& config) {
-  const TokenBatch largest = full_batch_on_meta(batch_shape(sequences, config.model, config.mlm));
-  size_t sum = 0;
+/// The host memory of batches of this shape.
+size_t batch_bytes(const BatchShape& shape) {
+  const TokenBatch largest = full_batch_on_meta(shape);
+  size_t sum = shape.repeats_sizes ? largest.target_rows.bytes() + largest.targets.bytes() : 0;
   for (const Tensor* tensor : tensors_of(largest)) sum += tensor->bytes();
   return sum;
 }
@@ -163,13 +164,14 @@ MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, De
   working.staged_gradients = dry_run.units().gradient_bytes();
   if (device.is_cuda()) plan.workspace_bytes = plan_workspace(config, dry_run, has_gpu);
   working.workspace = plan.workspace_bytes;
-  working.device_batch =
-      DeviceBatch::bytes_for(batch_shape(config.batch.micro, config.model, config.mlm), device,
-                             /*stages=*/true);
+  const BatchShape shape = batch_shape(config.batch.micro, config.model, config.mlm);
+  working.device_batch = DeviceBatch::bytes_for(shape, device, /*stages=*/true);
   working.checkpoint_copy =
       copies_checkpoints(config) ? largest_checkpoint_share(state, meta.groups()) : 0;
   // This step's batch and the next, and two micro-batches of an evaluation.
-  working.host_batches = 2 * batch_bytes(local_batch + config.batch.micro, config);
+  working.host_batches =
+      2 * (batch_bytes(training_batch_shape(local_batch, config.model, config.mlm, device)) +
+           batch_bytes(shape));
   plan.lines = memory_lines(state, working);
   return plan;
 }

@@ -1,7 +1,12 @@
 #include "launch/data/loading/token_batches.h"
 
+#include <algorithm>
+#include <functional>
 #include <memory>
 #include <numeric>
+#include <set>
+#include <span>
+#include <tuple>
 #include <vector>
 
 #include "core/ops/cross_entropy.h"
@@ -216,6 +221,74 @@ TEST(BatchBuffers, CompactsRows) {
     EXPECT_EQ(to_row(batch.targets), (Row{4, 6, 5}));
     EXPECT_EQ(to_row(batch.labels), (Row{-1, -1, 3}));
   }
+}
+
+/// A row with a target at every third token, and a label.
+Sample row_of_length(int64_t length) {
+  Sample sample;
+  const auto n = static_cast<size_t>(length);
+  for (size_t i = 0; i < n; ++i) sample.targets.push_back(i % 3 == 1 ? 4 : -1);
+  sample.tokens.assign(n, 7);
+  sample.document_lengths = {static_cast<int32_t>(length)};
+  sample.labels = {1};
+  return sample;
+}
+
+TEST(BatchBuffers, PadsBehindItsDocuments) {
+  BatchShape shape{64, 32};
+  shape.hides_targets = shape.repeats_sizes = true;
+  BatchBuffers buffers(shape);
+  for (int row = 0; row < 64; ++row) buffers.append(row_of_length(14 + row % 7), 10, "data", row);
+  const TokenBatch real = buffers.batch(), padded = buffers.padded_batch();
+  const BatchSizes sizes = {padded.num_tokens(), padded.num_documents(), padded.num_targets()};
+  EXPECT_EQ(sizes, (BatchSizes{1120, 68, 368}));
+  EXPECT_EQ(real.num_tokens(), 1085);
+  EXPECT_EQ(real.num_targets(), 365);
+
+  // The batch itself is unchanged, and the front of the padded one.
+  const Row rows = to_row(real.target_rows), documents = to_row(padded.documents);
+  const Row padded_targets = to_row(padded.targets), padded_rows = to_row(padded.target_rows);
+  EXPECT_TRUE(std::ranges::equal(to_row(real.documents), std::span(documents).first(65)));
+  EXPECT_EQ(documents.back(), 1120);
+  EXPECT_TRUE(std::ranges::is_sorted(padded_rows, std::less_equal<>()));
+  Row with_loss;
+  for (size_t i = 0; i < padded_rows.size(); ++i) {
+    if (padded_targets[i] != kIgnoreTarget) with_loss.push_back(padded_rows[i]);
+  }
+  EXPECT_EQ(with_loss, rows);
+  for (size_t d = 64; d < 68; ++d) {
+    EXPECT_LE(1, documents[d + 1] - documents[d]);
+    EXPECT_GE(32, documents[d + 1] - documents[d]);
+    EXPECT_EQ(to_row(padded.labels)[d], kIgnoreTarget);
+    EXPECT_EQ(to_row(padded.positions)[static_cast<size_t>(documents[d])], 0);
+  }
+  for (int64_t row = 1085; row < 1120; ++row) EXPECT_EQ(padded.hidden.data<uint8_t>()[row], 0);
+}
+
+TEST(PaddedSizes, AreFewAndLittleLarger) {
+  constexpr int64_t kRows = 32, kLength = 512;
+  std::set<std::tuple<int64_t, int64_t, int64_t>> distinct;
+  double tokens = 0.0, added = 0.0;
+  for (int64_t n = 13000; n < 16000; n += 7) {
+    for (int64_t targets = n * 14 / 100; targets < n * 16 / 100; targets += 11) {
+      const BatchSizes real = {n, kRows, targets};
+      const BatchSizes sizes = padded_sizes(real, kRows, kLength, false);
+      distinct.emplace(sizes.tokens, sizes.documents, sizes.targets);
+      tokens += static_cast<double>(n);
+      added += static_cast<double>(sizes.tokens - n);
+      ASSERT_LE(sizes.tokens, std::min(kRows * kLength, n + n * 4 / 100));
+      ASSERT_LE(sizes.documents - kRows, sizes.tokens - n);
+      ASSERT_LE(sizes.tokens - n, (sizes.documents - kRows) * kLength);
+      ASSERT_LE(sizes.targets - targets, sizes.tokens / 64);
+    }
+  }
+  EXPECT_LE(distinct.size(), 60U);  // of 13,000
+  EXPECT_LT(added / tokens, 0.015);
+  // Full and uniform batches have one size already, and one of few tokens gets no padding.
+  EXPECT_EQ(padded_sizes({16384, 32, 16384}, 32, 512, true), (BatchSizes{16384, 32, 16384}));
+  EXPECT_EQ(padded_sizes({16384, 90, 16300}, 32, 512, false), (BatchSizes{16384, 90, 16384}));
+  EXPECT_EQ(padded_sizes({20, 3, 4}, 4, 8, false), (BatchSizes{20, 3, 4}));
+  EXPECT_EQ(padded_sizes({0, 0, 0}, 4, 8, false), (BatchSizes{0, 0, 0}));
 }
 
 TEST(BatchBuffers, HoldsLabelValuesOfEachRow) {

@@ -1,0 +1,38 @@
+#include "launch/data/loading/padded_sizes.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "core/checked.h"
+
+namespace tessera {
+namespace {
+
+/// The largest power of two up to `size`, divided; at least 1.
+int64_t granule(int64_t size, int64_t divisor) {
+  return std::max<int64_t>(
+      1, static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(size))) / divisor);
+}
+
+}  // namespace
+
+BatchSizes padded_sizes(const BatchSizes& real, int64_t sequences, int64_t seq_length,
+                        bool uniform) {
+  BatchSizes sizes = real;
+  const int64_t capacity = sequences * seq_length;
+  const int64_t step = granule(real.tokens, 32);
+  if (real.tokens > 0 && !uniform && step > 1 && seq_length > 1) {
+    // So many that each has a token, and none too many.
+    const int64_t least = ceil_div(step, seq_length - 1) + 1;
+    const int64_t documents = round_up(real.documents + least, granule(step, 8));
+    const int64_t tokens = real.tokens + documents - real.documents;
+    if (tokens <= capacity) {
+      sizes.documents = documents;
+      sizes.tokens = std::min(round_up(tokens, step), capacity);
+    }
+  }
+  sizes.targets = std::min(round_up(real.targets, granule(sizes.tokens, 64)), sizes.tokens);
+  return sizes;
+}
+
+}  // namespace tessera
