@@ -88,7 +88,16 @@ class ContextAttention : public testing::TestWithParam<ContextCase> {
     }
     if (c.plane) {
       plane = random_tensor({options.total_heads, kSeqLength, kSeqLength}, DType::f32, 4);
+      hidden = TestTensor({1, kSeqLength, kSeqLength}, DType::u8);
+      for (int64_t i = 0; i < plane.tensor.numel(); ++i) {
+        const bool is_own_key = i / kSeqLength % kSeqLength == i % kSeqLength;
+        if (i < hidden.tensor.numel()) {
+          hidden.tensor.data<uint8_t>()[i] = !is_own_key && i % 11 == 3;
+        }
+        if (!is_own_key && i % 7 == 2) plane.tensor.data<float>()[i] = -HUGE_VALF;
+      }
       options.mask.additive = plane.tensor;
+      options.mask.hidden = hidden.tensor;
     }
     if (c.bias) {
       bias = random_tensor({c.heads, 2 * kSeqLength - 1}, DType::f32, 5);
@@ -185,7 +194,7 @@ class ContextAttention : public testing::TestWithParam<ContextCase> {
   static constexpr int32_t kSeqLength = 330;
   const ContextCase c = GetParam();
   Ints ends, positions;
-  TestTensor documents, places, qkv, dout, hidden_keys, plane, bias;
+  TestTensor documents, places, qkv, dout, hidden_keys, hidden, plane, bias;
   AttentionOptions options;
 };
 
