@@ -1,3 +1,4 @@
+#include "core/cuda/async_copies.h"
 #include "core/cuda/dynamic_shared.h"
 #include "core/cuda/launch.h"
 #include "core/cuda/packs.h"
@@ -9,7 +10,8 @@
 #include "core/ops/layer_norm.h"
 
 // One pass over dy, x and residual computes dx and, in registers, a piece of the sums over rows for
-// dweight and dbias: 8 bytes per element in bf16 with the residual.
+// dweight and dbias: 8 bytes per element in bf16 with the residual. While a row is processed, the
+// team's next one is copied to shared memory.
 namespace tessera::cuda {
 namespace {
 
@@ -33,16 +35,58 @@ struct Backward {
     const auto n = static_cast<float>(columns);
     return make_float2(means == nullptr ? 0.0f : sums.x / n, sums.y / n);
   }
-  /// N elements of dy + addend from element `at` on, rounded like the result of add().
+  /// N elements of dy + addend, rounded like the result of add(), from `first` and, if there is an
+  /// addend, `second` on.
   template <int N>
-  __device__ Pack<T, N> gradient(int64_t at) const {
-    const Pack<T, N> first = load<N>(dy + at);
-    if (addend == nullptr) return first;
-    Floats<N> sum = to_floats(first);
-    const Floats<N> second = load_floats<N>(addend + at);
-    for (int i = 0; i < N; ++i) sum.at[i] += second.at[i];
+  __device__ Pack<T, N> gradient(const T* first, const T* second) const {
+    if (addend == nullptr) return load<N>(first);
+    Floats<N> sum = load_floats<N>(first);
+    const Floats<N> more = load_floats<N>(second);
+    for (int i = 0; i < N; ++i) sum.at[i] += more.at[i];
     return round_to<T>(sum);
   }
+  __device__ T gradient(int64_t at) const {
+    return gradient<1>(dy + at, addend == nullptr ? nullptr : addend + at).at[0];
+  }
+};
+
+/// A thread's packs of its team's next row, in shared memory that no other thread accesses, so that
+/// no barrier is needed. A pack is read before the next one is copied to its place. The longest
+/// rows are read from global memory, because registers are short.
+template <bool kWholeBlock, int K, typename T>
+class NextRow {
+ public:
+  static constexpr bool kCopies = !kWholeBlock || K < 4;
+  static constexpr int N = kPackSize<T>;
+  static_assert(N * sizeof(T) == 16);
+
+  __device__ explicit NextRow(T* memory) : memory_(memory) {}
+
+  static size_t bytes(const Backward<T>& b, int64_t threads) {
+    if (!kCopies) return 0;
+    const int tensors = 2 + (b.residual != nullptr ? 1 : 0) + (b.addend != nullptr ? 1 : 0);
+    return static_cast<size_t>(tensors * K * threads * 16);
+  }
+
+  /// Starts to copy pack k of dy (0), x (1), the residual (2) or an addend.
+  __device__ void start(int tensor, int k, const T* from) {
+    if constexpr (kCopies) copies_.start(place(tensor, k), from, true);
+  }
+  /// The copy of what was started from `from` + `at`, or that itself; null if `from` is.
+  __device__ const T* pack(int tensor, int k, const T* from, int64_t at) const {
+    if (from == nullptr) return nullptr;
+    return kCopies ? place(tensor, k) : from + at;
+  }
+  __device__ void wait() { copies_.wait(); }
+
+ private:
+  __device__ T* place(int tensor, int k) const {
+    const int threads = kWholeBlock ? static_cast<int>(blockDim.x) : kWarpTeams * kWarpSize;
+    return memory_ + ((tensor * K + k) * threads + static_cast<int>(threadIdx.x)) * N;
+  }
+
+  T* memory_;
+  AsyncCopies copies_;
 };
 
 /// Σ dy·w and Σ dy·w·x̂ of a row. The block alternates between slots, so one barrier per row is
@@ -102,29 +146,56 @@ __global__ void __launch_bounds__(kWholeBlock ? kMostThreads : kWarpTeams* kWarp
                                   kWholeBlock ? 1 : resident_blocks(K))
     backward_kernel(Backward<T> b) {
   constexpr int N = kPackSize<T>;
+  constexpr int kDy = 0, kX = 1, kResidual = 2;
   const RowTeam<kWholeBlock> team;
   const int columns = static_cast<int>(b.columns), packs = columns / N;
+  const int addend = b.residual != nullptr ? 3 : 2;
+  constexpr int kTeams = kWholeBlock ? 1 : kWarpTeams;
   const int64_t begin = blockIdx.x * b.pieces.per_piece;
   const int64_t end = min(b.pieces.rows, begin + b.pieces.per_piece);
+  // Behind the floats of store_sums().
+  NextRow<kWholeBlock, K, T> next(
+      reinterpret_cast<T*>(dynamic_shared<float>() + (kWholeBlock ? 0 : 2 * columns)));
+  const auto for_each_pack = [&](auto&& work) {
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      const int pack = team.thread + k * team.size;
+      if (pack < packs) work(k, pack * N);
+    }
+  };
+  const auto start_gradients = [&](int64_t row) {
+    if (row >= end) return;
+    for_each_pack([&](int k, int column) {
+      const int64_t at = row * b.columns + column;
+      next.start(kDy, k, b.dy + at);
+      next.start(kX, k, b.x + at);
+      if (b.addend != nullptr) next.start(addend, k, b.addend + at);
+    });
+  };
+  const auto start_residual = [&](int64_t row) {
+    if (row >= end || b.residual == nullptr) return;
+    for_each_pack([&](int k, int column) {
+      next.start(kResidual, k, b.residual + row * b.columns + column);
+    });
+  };
+  start_gradients(begin + team.index);
+  start_residual(begin + team.index);
   Sums<K, N> sums;
   int turn = 0;
-  for (int64_t row = begin + team.index; row < end; row += team.count, turn ^= 1) {
-    const int64_t start = row * b.columns;
+  for (int64_t row = begin + team.index; row < end; row += kTeams, turn ^= 1) {
+    next.wait();
     Pack<T, N> dy[K] = {}, x[K] = {};
-#pragma unroll
-    for (int k = 0; k < K; ++k) {
-      const int pack = team.thread + k * team.size;
-      if (pack >= packs) continue;
-      dy[k] = b.template gradient<N>(start + pack * N);
-      x[k] = load<N>(b.x + start + pack * N);
-    }
+    const int64_t start = row * b.columns;
+    for_each_pack([&](int k, int column) {
+      const int64_t at = start + column;
+      dy[k] =
+          b.template gradient<N>(next.pack(kDy, k, b.dy, at), next.pack(addend, k, b.addend, at));
+      x[k] = load<N>(next.pack(kX, k, b.x, at));
+    });
     const float mean = b.mean(row), rstd = b.rstds[row];
     float2 p = make_float2(0.0f, 0.0f);
-#pragma unroll
-    for (int k = 0; k < K; ++k) {
-      const int pack = team.thread + k * team.size;
-      if (pack >= packs) continue;
-      const Floats<N> weight = load_floats<N>(b.weight + pack * N);
+    for_each_pack([&](int k, int column) {
+      const Floats<N> weight = load_floats<N>(b.weight + column);
       for (int i = 0; i < N; ++i) {
         const float g = to_float(dy[k].at[i]), norm = (to_float(x[k].at[i]) - mean) * rstd;
         const float dnorm = g * weight.at[i];
@@ -133,22 +204,23 @@ __global__ void __launch_bounds__(kWholeBlock ? kMostThreads : kWarpTeams* kWarp
         sums.dweight[k].at[i] = fmaf(g, norm, sums.dweight[k].at[i]);
         sums.dbias[k].at[i] += g;
       }
-    }
+    });
+    start_gradients(row + kTeams);
     p = b.row_means(row_sums(team, p, turn));
-#pragma unroll
-    for (int k = 0; k < K; ++k) {
-      const int pack = team.thread + k * team.size;
-      if (pack >= packs) continue;
-      const Floats<N> weight = load_floats<N>(b.weight + pack * N);
+    for_each_pack([&](int k, int column) {
+      const Floats<N> weight = load_floats<N>(b.weight + column);
       Floats<N> dx = {};
-      if (b.residual != nullptr) dx = load_floats<N>(b.residual + start + pack * N);
+      if (b.residual != nullptr) {
+        dx = load_floats<N>(next.pack(kResidual, k, b.residual, start + column));
+      }
       for (int i = 0; i < N; ++i) {
         const float norm = (to_float(x[k].at[i]) - mean) * rstd;
         const float dnorm = to_float(dy[k].at[i]) * weight.at[i];
         dx.at[i] = fmaf(rstd, dnorm - p.x - norm * p.y, dx.at[i]);
       }
-      store_floats(dx, b.dx + start + pack * N);
-    }
+      store_floats(dx, b.dx + start + column);
+    });
+    start_residual(row + kTeams);
   }
   store_sums(team, sums, columns, b.partials + blockIdx.x * 2 * b.columns);
 }
@@ -168,7 +240,7 @@ __global__ void any_columns_kernel(Backward<T> b) {
   const int64_t end = min(b.pieces.rows, begin + b.pieces.per_piece);
   float2 total = make_float2(0.0f, 0.0f);
   for (int64_t row = begin + warp; column < b.columns && row < end; row += kWarps) {
-    const float g = to_float(b.template gradient<1>(row * b.columns + column).at[0]);
+    const float g = to_float(b.gradient(row * b.columns + column));
     const float norm = (to_float(b.x[row * b.columns + column]) - b.mean(row)) * b.rstds[row];
     total = make_float2(fmaf(g, norm, total.x), total.y + g);
   }
@@ -190,13 +262,13 @@ __global__ void any_rows_kernel(Backward<T> b) {
   const float mean = b.mean(row), rstd = b.rstds[row];
   float2 p = make_float2(0.0f, 0.0f);
   for (int64_t c = team.thread; c < b.columns; c += team.size) {
-    const float dnorm = to_float(b.template gradient<1>(start + c).at[0]) * to_float(b.weight[c]);
+    const float dnorm = to_float(b.gradient(start + c)) * to_float(b.weight[c]);
     const float norm = (to_float(b.x[start + c]) - mean) * rstd;
     p = make_float2(p.x + dnorm, fmaf(dnorm, norm, p.y));
   }
   p = b.row_means(row_sums(team, p, 0));
   for (int64_t c = team.thread; c < b.columns; c += team.size) {
-    const float dnorm = to_float(b.template gradient<1>(start + c).at[0]) * to_float(b.weight[c]);
+    const float dnorm = to_float(b.gradient(start + c)) * to_float(b.weight[c]);
     const float norm = (to_float(b.x[start + c]) - mean) * rstd;
     const float add = b.residual == nullptr ? 0.0f : to_float(b.residual[start + c]);
     b.dx[start + c] = from_float<T>(fmaf(rstd, dnorm - p.x - norm * p.y, add));
@@ -222,7 +294,8 @@ void run_warps(Backward<T>& b) {
   cut(b, int64_t{multiprocessors()} * resident_blocks(K), 4 * kWarpTeams);
   launch(kName,
          {dim3(static_cast<unsigned>(b.pieces.count())), dim3(kWarpTeams * kWarpSize),
-          static_cast<size_t>(2 * b.columns) * sizeof(float)},
+          static_cast<size_t>(2 * b.columns) * sizeof(float) +
+              NextRow<false, K, T>::bytes(b, kWarpTeams * kWarpSize)},
          backward_kernel<false, K, T>, b);
 }
 
@@ -231,7 +304,8 @@ void run_block(Backward<T>& b, int64_t packs) {
   const int64_t threads = round_up(ceil_div(packs, K), kWarpSize);
   cut(b, multiprocessors() * std::min<int64_t>(4, kMostThreads / threads), 4);
   launch(kName,
-         {dim3(static_cast<unsigned>(b.pieces.count())), dim3(static_cast<unsigned>(threads))},
+         {dim3(static_cast<unsigned>(b.pieces.count())), dim3(static_cast<unsigned>(threads)),
+          NextRow<true, K, T>::bytes(b, threads)},
          backward_kernel<true, K, T>, b);
 }
 
