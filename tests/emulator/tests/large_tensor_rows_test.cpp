@@ -1,17 +1,20 @@
 // A block, or some warps, per row: see large_tensors.h.
 
+#include <limits>
 #include <vector>
 
 #include "core/ops/activation.h"
 #include "core/ops/attention.h"
 #include "core/ops/columns.h"
 #include "core/ops/cross_entropy.h"
+#include "core/ops/cuda/attention/cudnn_layouts.h"
 #include "core/ops/cuda/column_sums.h"
 #include "core/ops/cuda/matmul/matmul.h"
 #include "core/ops/embedding.h"
 #include "core/ops/key_values.h"
 #include "core/ops/layer_norm.h"
 #include "core/ops/pooling.h"
+#include "core/ops/position_bias.h"
 #include "core/ops/query_groups.h"
 #include "core/ops/reduce.h"
 #include "core/ops/rotary.h"
@@ -325,6 +328,96 @@ TEST_F(LargeTensors, RotaryTable) {
   positions.set(from_ints(std::vector{1000}, {1}).tensor);
   run_both([&](auto of) { rotary_table(of(positions), {}, of(table)); });
   table.expect_same("rotary_table");
+}
+
+/// The last `count` numbers of the last row.
+Tensor end_of_row(const Tensor& tensor, int64_t count) {
+  const Tensor row = end_of(tensor);
+  return row.view({row.numel()}).slice(row.numel() - count, row.numel());
+}
+
+void expect_same_end(const Both& both, const char* what) {
+  const auto end = [](const Tensor& tensor) { return on_host(end_of_row(tensor, 200)); };
+  expect_same_bits(end(both.large.tensor).tensor, end(both.small.tensor).tensor, what);
+}
+
+// A multiple of the elements that a grid has threads for, as above.
+TEST_F(LargeTensors, AlibiTable) {
+  constexpr int64_t kHeads = k2To20, kWidth = 4159;
+  const Both table({kHeads, kWidth}, DType::f32);
+  run_both([&](auto of) { alibi_bias(kHeads - of(table).dim(0), kHeads, of(table)); });
+  expect_same_end(table, "alibi_bias");
+}
+
+TEST_F(LargeTensors, RelativeBiasTable) {
+  constexpr int64_t kReach = k2To20, kWidth = 2 * kReach - 1, kHeads = 2100;
+  static_assert(kHeads * kWidth > k2To32);
+  const Both table({kHeads, kWidth}, DType::f32);
+  // The last block has the last head's last bucket: that of the keys that are farthest behind.
+  const RelativeBuckets buckets;
+  const OwnedTensor all = on_gpu(random_tensor({buckets.count, kHeads}, DType::f32, 1).tensor);
+  const OwnedTensor last({buckets.count, 1}, DType::f32, kGpu);
+  copy_columns(all.tensor, kHeads - 1, last.tensor, 0, 1);
+  run_both([&](auto of) {
+    relative_bias(of(table).dim(0) == 1 ? last.tensor : all.tensor, buckets, of(table));
+  });
+  expect_same_end(table, "relative_bias");
+
+  const Both gradient({kHeads, kWidth}, DType::f32, 2);
+  fill(all.tensor, 0.0);
+  fill(last.tensor, 0.0);
+  run_both([&](auto of) {
+    relative_bias_backward(of(gradient), buckets,
+                           of(gradient).dim(0) == 1 ? last.tensor : all.tensor);
+  });
+  const auto sum_of = [](const OwnedTensor& sums) { return on_host(end_of_row(sums.tensor, 1)); };
+  expect_same_bits(sum_of(all).tensor, sum_of(last).tensor, "relative_bias_backward");
+  EXPECT_NE(test::to_doubles(sum_of(last).tensor)[0], 0.0);
+}
+
+TEST_F(LargeTensors, StatisticsForCudnn) {
+  constexpr int64_t kLength = 64, kHeads = 16, kDocuments = (k2To32 / kHeads + k2To20) / kLength;
+  const Both by_rows({kDocuments, kLength, kHeads}, DType::f32, 1);
+  const Both in_blocks({kDocuments, kHeads, kLength}, DType::f32);
+  run_both([&](auto of) {
+    const int64_t rows = of(by_rows).dim(0) * kLength;
+    cuda::copy_statistics(
+        of(by_rows).template data<float>(), cuda::statistics_in_rows(kHeads, rows),
+        of(in_blocks).template data<float>(), cuda::statistics_in_blocks(kHeads, rows, kLength));
+  });
+  // The last block has the last head.
+  const auto end = [](const Tensor& tensor) { return on_host(end_of_row(tensor, kLength)); };
+  expect_same_bits(end(in_blocks.large.tensor).tensor, end(in_blocks.small.tensor).tensor,
+                   "copy_statistics");
+}
+
+// All rows of the documents are beyond their queries and keys.
+TEST_F(LargeTensors, RowsThatCudnnSkips) {
+  constexpr int64_t kLength = 64, kHeads = 16, kSize = 32, kDocuments = 128 * 1024 + 512;
+  static_assert(kDocuments * kLength * kHeads * kSize > k2To32);
+  const Both out({kDocuments, kLength, kHeads, kSize}, DType::bf16, 1);
+  const Both gradient({kDocuments, kLength, 3 * kHeads, kSize}, DType::bf16, 2);
+  const Both log_sum_exp({kDocuments, kHeads, kLength}, DType::f32, 3);
+  const OwnedTensor none({kDocuments + 8}, DType::i32, kGpu);
+  fill(none.tensor, 0.0);
+  run_both([&](auto of) {
+    const int64_t count = of(out).dim(0);
+    const cuda::DocumentPlaces places{count, kLength, kLength, /*ragged=*/false};
+    cuda::DocumentTables tables{};
+    tables.documents = count;
+    tables.query_lengths = tables.key_lengths = none.tensor.data<int32_t>();
+    cuda::clear_blind_rows({}, places, tables,
+                           cuda::statistics_in_blocks(kHeads, count * kLength, kLength), of(out),
+                           of(log_sum_exp).template data<float>());
+    cuda::clear_blind_gradients({}, places, tables, kHeads, of(gradient));
+  });
+  for (const Both* cleared : {&out, &gradient, &log_sum_exp}) {
+    const auto end = [](const Tensor& tensor) { return on_host(end_of_row(tensor, 1)); };
+    const OwnedTensor expected = end(cleared->small.tensor);
+    expect_same_bits(end(cleared->large.tensor).tensor, expected.tensor, "cleared rows");
+    EXPECT_EQ(to_doubles(expected.tensor)[0],
+              cleared == &log_sum_exp ? -std::numeric_limits<double>::infinity() : 0.0);
+  }
 }
 
 TEST_P(LargeTensorsOf, KeyValueCache) {
