@@ -94,12 +94,14 @@ std::vector<RankGpu> use_gpus([[maybe_unused]] int index, [[maybe_unused]] Commu
   return gpus;
 }
 
-std::unique_ptr<Communicator> connect(const DevicePlan& plan, [[maybe_unused]] bool deterministic,
+std::unique_ptr<Communicator> connect(const DevicePlan& plan,
+                                      [[maybe_unused]] const DeviceRequest& request,
                                       Communicator& world) {
   std::unique_ptr<Communicator> host = world.split(0, world.rank());
   if constexpr (kHasNccl) {
     if (plan.nccl) {
-      set_nccl_environment(deterministic);
+      set_nccl_environment(request.deterministic);
+      if (world.rank() == 0 && !request.nccl_log.empty()) log_nccl_to(request.nccl_log);
       if (plan.gpus < world.size()) set_nccl_environment_for_shared_gpus(world.rank());
       return make_nccl_communicator(std::move(host));
     }
@@ -153,7 +155,7 @@ OpenedDevices open_devices(const DeviceRequest& request, Communicator& world) {
     opened.gpus = plan.gpus;
     opened.device = {DeviceType::cuda, static_cast<int8_t>(index)};
   }
-  opened.world = connect(plan, request.deterministic, world);
+  opened.world = connect(plan, request, world);
   opened.summary = device_summary(plan, world.size(), gpus, transport_of(plan, *opened.world));
   return opened;
 }

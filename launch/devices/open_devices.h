@@ -14,6 +14,7 @@ struct DeviceRequest {
   DeviceChoice device = DeviceChoice::automatic;
   Backend backend = Backend::automatic;
   bool deterministic = true;  ///< sums of all ranks have the same bits each time
+  std::string nccl_log = {};  ///< where rank 0's NCCL describes its connections; empty: nowhere
 };
 
 /// The device a rank computes on, and its connections.

@@ -1,6 +1,7 @@
 #include "launch/train/run_training.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -86,7 +87,9 @@ ExitCode run_training(const TrainOptions& options, Communicator& world, const Ru
   });
   // Destroyed after the trainer, whose collectives may be pending if training fails.
   std::optional<RunRecorder> recorder;
-  OpenedRanks ranks(device_request(inputs.config), inputs.config.grid_shape(), world);
+  DeviceRequest request = device_request(inputs.config);
+  request.nccl_log = std::filesystem::path(inputs.config.run.dir) / "nccl.txt";
+  OpenedRanks ranks(request, inputs.config.grid_shape(), world);
   RunSetup run(std::move(inputs), ranks, /*measures_peak=*/true);
   const RunConfig& config = run.inputs.config;
   const KeyOrigins& origins = run.inputs.origins;
@@ -112,7 +115,7 @@ ExitCode run_training(const TrainOptions& options, Communicator& world, const Ru
       reason && devices.device.is_cuda()) {
     console.line("no CUDA graphs, because " + *reason);
   }
-  if (const auto tuned = trainer->tune_products()) console.line("products   " + *tuned);
+  if (const auto tuned = trainer->tune_products(/*stores=*/true)) console.line("products   " + *tuned);
   console.line(start_or_resume(config, *trainer, world,
                                [&](const std::string& skipped) { console.warning(skipped); }));
   if (const auto reason = why_nothing_to_do(config, options, trainer->steps_done())) {

@@ -19,6 +19,16 @@ void set_nccl_environment(bool deterministic) {
   }
 }
 
+void log_nccl_to(const std::string& path) {
+  if (std::getenv("NCCL_DEBUG") != nullptr) return;
+  std::string escaped;  // % begins the name of a host or process
+  for (const char c : path) escaped += c == '%' ? "%%" : std::string(1, c);
+  constexpr int kReplace = 1;
+  setenv("NCCL_DEBUG", "INFO", kReplace);
+  setenv("NCCL_DEBUG_SUBSYS", "INIT,GRAPH", kReplace);
+  setenv("NCCL_DEBUG_FILE", escaped.c_str(), kReplace);
+}
+
 bool nccl_keeps_launch_order() {
   constexpr int kFirstVersion = 22600;
   int version = 0;

@@ -18,6 +18,11 @@ namespace tessera {
 ///                                NVSwitch have another order each time (NCCL issues 1497, 2360)
 void set_nccl_environment(bool deterministic);
 
+/// Lets this process's NCCL write to `path` which rings, trees and transports it has found, unless
+/// the user has set NCCL_DEBUG: the order of sums depends on them, and no function returns them.
+/// Replaces the file when the first communicator connects. To be called like set_nccl_environment.
+void log_nccl_to(const std::string& path);
+
 /// Whether NCCL keeps the order of launches: version 2.26 or later, unless the user has set
 /// NCCL_LAUNCH_ORDER_IMPLICIT=0.
 bool nccl_keeps_launch_order();

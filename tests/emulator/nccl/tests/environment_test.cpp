@@ -52,7 +52,8 @@ class NcclEnvironment : public testing::Test {
 
  private:
   static constexpr const char* kNames[] = {"NCCL_LAUNCH_ORDER_IMPLICIT", "NCCL_RUNTIME_CONNECT",
-                                           "NCCL_GRAPH_REGISTER", "NCCL_NVLS_ENABLE", "NCCL_ALGO"};
+                                           "NCCL_GRAPH_REGISTER", "NCCL_NVLS_ENABLE", "NCCL_ALGO",
+                                           "NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"};
 
   Variables before_;
 };
@@ -67,6 +68,17 @@ TEST_F(NcclEnvironment, HasWhatUserHasNotSet) {
                              {"NCCL_GRAPH_REGISTER", "1"},
                              {"NCCL_NVLS_ENABLE", "1"}};
   EXPECT_EQ(added_to(of_user, /*deterministic=*/true), of_user);
+}
+
+TEST_F(NcclEnvironment, LogsUnlessUserDoes) {
+  set({});
+  log_nccl_to("runs/50%/nccl.txt");
+  EXPECT_EQ(variables(), (Variables{{"NCCL_DEBUG", "INFO"},
+                                    {"NCCL_DEBUG_SUBSYS", "INIT,GRAPH"},
+                                    {"NCCL_DEBUG_FILE", "runs/50%%/nccl.txt"}}));
+  set({{"NCCL_DEBUG", "WARN"}});
+  log_nccl_to("nccl.txt");
+  EXPECT_EQ(variables(), (Variables{{"NCCL_DEBUG", "WARN"}}));
 }
 
 TEST_F(NcclEnvironment, IsSetByRuns) {
