@@ -88,12 +88,22 @@ void describe(Section& run, auto& field) {
         "With `precision: fp32` on a GPU: whether linear layers run their matrix products on "
         "tensor cores, which round the operands to 11 of fp32's 24 significant bits and accumulate "
         "in fp32. An error without a GPU.");
-  field("deterministic", run.deterministic, TrueOrFalse{},
-        "Whether a repeated run has the same bits, on the same number of ranks and kind of device. "
-        "`false` lets GPUs use two faster algorithms without a fixed order of sums: NCCL's "
-        "reductions in NVSwitch (NVLS) and cuDNN's attention gradients. It also chooses cuBLASLt's "
-        "algorithms by their speed, measured when a run starts. CPU ranks are always "
-        "deterministic.");
+  field(
+      "deterministic", run.deterministic, TrueOrFalse{},
+      "Whether a repeated run has the same bits, on the same number of ranks and kind of device. "
+      "`false` lets GPUs use two faster algorithms without a fixed order of sums: NCCL's "
+      "reductions in NVSwitch (NVLS) and cuDNN's attention gradients.  It also chooses cuBLASLt's "
+      "algorithms by their speed (`product_algorithms`). CPU ranks are always deterministic.");
+  field("product_algorithms", run.product_algorithms,
+        OneOf<ProductAlgorithms>{{{"auto", ProductAlgorithms::automatic},
+                                  {"first", ProductAlgorithms::first},
+                                  {"timed", ProductAlgorithms::timed}}},
+        "How a GPU's algorithms for matrix products are chosen. `first` takes the first of "
+        "cuBLASLt's heuristics. `timed` times 32 when the run starts for the first time, and keeps "
+        "the fastest in `product_algorithms.json` in `run.dir`: a resumed run has the same bits, "
+        "and so has another run with a copy of that file, but not one that times them anew. "
+        "`auto` is `first` if `deterministic` is `true`, otherwise `timed`. `timed` is an error "
+        "without a GPU.");
   field("hang_timeout", run.hang_timeout, IntegerIn{0, 1'000'000},
         "Seconds that a rank waits for others while no rank makes progress. Then the run prints a "
         "report: which rank is missing from which collective, where it is, and what its process "

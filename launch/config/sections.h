@@ -39,6 +39,7 @@ enum class LrSchedule : uint8_t {
 enum class DecayStyle : uint8_t { linear, cosine, minus_sqrt };
 enum class ResumeMode : uint8_t { automatic, never, required };
 enum class ShortSamples : uint8_t { pad, pack };
+enum class ProductAlgorithms : uint8_t { automatic, first, timed };
 enum class OnHang : uint8_t { abort, report };
 enum class Packing : uint8_t { concatenate, documents };
 
@@ -49,9 +50,15 @@ struct RunSection {
   DType precision = DType::f32;  ///< f32 or bf16
   bool tf32 = false;             ///< fp32 products of a GPU in TF32
   bool deterministic = true;     ///< only algorithms that give the same bits each time
-  int64_t hang_timeout = 120;    ///< in seconds; 0 is off
+  ProductAlgorithms product_algorithms = ProductAlgorithms::automatic;  ///< of cuBLASLt
+  int64_t hang_timeout = 120;                                           ///< in seconds; 0 is off
   OnHang on_hang = OnHang::abort;
   int64_t walltime = 0;  ///< in seconds; 0 is no limit
+
+  bool times_products() const {
+    return product_algorithms == ProductAlgorithms::timed ||
+           (product_algorithms == ProductAlgorithms::automatic && !deterministic);
+  }
 
   bool operator==(const RunSection&) const = default;
 };

@@ -315,6 +315,11 @@ void check_precision(const RunConfig& config) {
   require(!config.run.tf32 || config.run.device != DeviceChoice::cpu,
           "run.tf32 is true, but run.device is cpu, and only GPUs have TF32: choose false, or auto "
           "or cuda as run.device");
+  require(
+      config.run.product_algorithms != ProductAlgorithms::timed ||
+          config.run.device != DeviceChoice::cpu,
+      "run.product_algorithms is timed, but run.device is cpu, and only GPUs have algorithms to "
+      "choose from: choose auto, or auto or cuda as run.device");
 }
 
 void check_cudnn_dropout(const RunConfig& config) {

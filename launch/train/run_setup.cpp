@@ -63,6 +63,10 @@ void choose_algorithms(const RunConfig& config, const OpenedDevices& devices) {
           "run.tf32 is true, but only GPUs have TF32, and this run uses CPUs{}: choose false, or "
           "start it on a machine with GPUs",
           why_cpus);
+  require(config.run.product_algorithms != ProductAlgorithms::timed || devices.device.is_cuda(),
+          "run.product_algorithms is timed, but only GPUs have algorithms to choose from, and this "
+          "run uses CPUs{}: choose auto, or start it on a machine with GPUs",
+          why_cpus);
   require(!config.train.cudnn_dropout || devices.device.is_cuda(),
           "train.cudnn_dropout is true, but cuDNN runs only on GPUs, and this run uses CPUs{}: "
           "choose false, or start it on a machine with GPUs",

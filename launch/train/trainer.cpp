@@ -165,13 +165,14 @@ std::string Trainer::start_from(Checkpoint& checkpoint) {
   return heads;
 }
 
-std::optional<std::string> Trainer::tune_products() {
-  if (config_.run.deterministic || !store_.device().is_cuda()) return {};
+std::optional<std::string> Trainer::tune_products(bool stores) {
+  if (!config_.run.times_products() || !store_.device().is_cuda()) return {};
   arena_.reset();
   const Arena::Scope scope(arena_);
   const Tensor scratch = arena_.allocate({static_cast<int64_t>(arena_.capacity())}, DType::u8);
   return agree_on_algorithms(products_of_step(config_.step_options(), groups_), scratch,
-                             groups_.world);
+                             groups_.world,
+                             {(std::filesystem::path(config_.run.dir) / kAlgorithmFile), stores});
 }
 
 void Trainer::start_at(int64_t step, int64_t samples, RunState run) {

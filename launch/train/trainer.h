@@ -65,10 +65,11 @@ class Trainer {
   /// a sentence that names them, or "".
   std::string start_from(Checkpoint& checkpoint);
 
-  /// On GPUs, unless run.deterministic is true: chooses the algorithms of matrix products by their
-  /// speed (agree_on_algorithms) and returns a sentence for the start-up summary. Call it before
-  /// the first step.
-  std::optional<std::string> tune_products();
+  /// On GPUs, if RunSection::times_products(): chooses the algorithms of matrix products by their
+  /// speed, as far as the run's folder does not have them (agree_on_algorithms), and returns a
+  /// sentence for the start-up summary. With `stores`, adds those it times to the folder, which
+  /// must exist. Call it before the first step.
+  std::optional<std::string> tune_products(bool stores = false);
 
   /// Enqueues one optimizer step without waiting for it, and loads the next step's data meanwhile.
   /// Throws on all ranks if a sample is damaged. If the loss or a gradient is not finite, or its

@@ -461,6 +461,7 @@ ShrunkRun shrink(const RunConfig& config, const std::filesystem::path& folder) {
   small.run.device = DeviceChoice::cpu;
   small.run.precision = DType::f32;
   small.run.tf32 = false;
+  small.run.product_algorithms = ProductAlgorithms::automatic;
   shrink_model(small.model);
   shrink_attention_plane(run);
   shrink_patterns(run);

@@ -4,13 +4,17 @@
 
 #include <array>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 #include "core/memory.h"
 #include "core/ops/cuda/matmul/matmul.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/matmul.h"
 #include "launch/data/training_data.h"
+#include "launch/support/files/small_file.h"
 #include "launch/train/product_tuning.h"
+#include "launch/train/stored_algorithms.h"
 #include "launch/train/trainer.h"
 #include "parallel/communicators/exchange.h"
 #include "parallel/communicators/staged/staged_communicator.h"
@@ -29,7 +33,7 @@ class ProductTuning : public testing::Test {
   ProductTuning() { setenv("TESSERA_EMULATOR_CUBLASLT", "several", /*replace=*/1); }
   ~ProductTuning() override {
     unsetenv("TESSERA_EMULATOR_CUBLASLT");
-    cuda::use_algorithms("");
+    cuda::use_algorithms({}, {});
   }
 };
 
@@ -84,7 +88,9 @@ TEST_F(ProductTuning, RanksAgreeThoughTheirTimesDiffer) {
     const std::string first = product(device);
 
     // What each rank would choose for itself.
-    cuda::use_algorithms(cuda::time_algorithms(products, scratch.tensor));
+    cuda::NamedAlgorithms fastest;
+    EXPECT_EQ(cuda::time_algorithms(products, scratch.tensor, fastest), 1);
+    EXPECT_EQ(cuda::use_algorithms(products, fastest), 1);
     const auto alone = all_gather_strings(world, product(device));
     EXPECT_TRUE(alone[0] != alone[1]);
 
@@ -93,25 +99,23 @@ TEST_F(ProductTuning, RanksAgreeThoughTheirTimesDiffer) {
     EXPECT_TRUE(agreed[0] == agreed[1]) << "other bits";
     EXPECT_TRUE(agreed[0] == alone[0]) << "rank 0 chooses";
     EXPECT_TRUE(agreed[0] != first) << "the first is not the fastest";
-    cuda::use_algorithms("");
+    cuda::use_algorithms({}, {});
     EXPECT_TRUE(product(device) == first);
   });
 }
 
-/// The products that a step computes with each of the algorithms, after tuning.
-std::array<int64_t, emulator::cublaslt::kSeveral> products_of_a_step(bool deterministic) {
-  test::TestFolder folder;
-  test::write_small_data(folder);
-  RunConfig config = test::small_run(folder, "run", test::SmallKind::gpt);
-  config.run.precision = DType::bf16;
-  config.run.deterministic = deterministic;
-  std::array<int64_t, emulator::cublaslt::kSeveral> counts = {};
+using Counts = std::array<int64_t, emulator::cublaslt::kSeveral>;
+
+/// The products that a step on this GPU computes with each of the algorithms, after tuning.
+Counts products_of_a_step(const RunConfig& config, int gpu = 0) {
+  Counts counts = {};
   run_thread_ranks(1, [&](Communicator& host) {
-    cuda::use_device(0);
+    cuda::use_device(gpu);
     const auto world = make_staged_communicator(host.split(0, host.rank()));
     const ParallelGroups groups = make_parallel_groups(*world);
-    Trainer trainer(config, groups, open_training_data(config), {DeviceType::cuda, 0});
-    EXPECT_EQ(trainer.tune_products().has_value(), !deterministic);
+    Trainer trainer(config, groups, open_training_data(config),
+                    {DeviceType::cuda, static_cast<int8_t>(gpu)});
+    EXPECT_EQ(trainer.tune_products(/*stores=*/true).has_value(), config.run.times_products());
     trainer.initialize();
     for (const int64_t sign : {-1, 1}) {
       if (sign == 1) trainer.step();
@@ -124,17 +128,66 @@ std::array<int64_t, emulator::cublaslt::kSeveral> products_of_a_step(bool determ
   return counts;
 }
 
+RunConfig run_in(const test::TestFolder& folder, bool deterministic) {
+  test::write_small_data(folder);
+  RunConfig config = test::small_run(folder, "run", test::SmallKind::gpt);
+  std::filesystem::create_directories(config.run.dir);
+  config.run.precision = DType::bf16;
+  config.run.deterministic = deterministic;
+  return config;
+}
+
 TEST_F(ProductTuning, ReachesEveryProductOfAStep) {
-  const auto counts = products_of_a_step(/*deterministic=*/false);
+  const test::TestFolder folder;
+  const Counts counts = products_of_a_step(run_in(folder, /*deterministic=*/false));
   EXPECT_EQ(counts[0], 0);
   EXPECT_EQ(counts[1], 0);
   EXPECT_GT(counts[2], 0) << "the last is the fastest on GPU 0";
 }
 
 TEST_F(ProductTuning, DoesNotHappenInDeterministicRuns) {
-  const auto counts = products_of_a_step(/*deterministic=*/true);
+  const test::TestFolder folder;
+  const Counts counts = products_of_a_step(run_in(folder, /*deterministic=*/true));
   EXPECT_GT(counts[0], 0);
   EXPECT_EQ(counts[1] + counts[2], 0);
+}
+
+// Another algorithm is the fastest on GPU 1 than on GPU 0.
+TEST_F(ProductTuning, ResumesWithTheAlgorithmsOfTheRun) {
+  ASSERT_GE(cuda::device_count(), 2);
+  const test::TestFolder folder;
+  RunConfig config = run_in(folder, /*deterministic=*/true);
+  config.run.product_algorithms = ProductAlgorithms::timed;
+  const std::string path = std::filesystem::path(config.run.dir) / kAlgorithmFile;
+  const auto text_of = [&] { return read_small_file(path, 1 << 20); };
+
+  const Counts alone = products_of_a_step(config, 1);
+  std::filesystem::remove(path);
+  const Counts first = products_of_a_step(config, 0);
+  EXPECT_TRUE(alone != first);
+  const std::string stored = text_of();
+  EXPECT_TRUE(products_of_a_step(config, 1) == first) << "resumed";
+  EXPECT_EQ(text_of(), stored);
+
+  {  // those of another version are kept beside
+    const cuda::Environment version("TESSERA_EMULATOR_CUBLASLT_VERSIONS", "130100");
+    EXPECT_TRUE(products_of_a_step(config, 1) == alone);
+  }
+  EXPECT_NE(text_of(), stored);
+  EXPECT_TRUE(products_of_a_step(config, 1) == first) << "back";
+
+  // Other products of the run are timed when they first occur.
+  config.batch.micro = 1;
+  products_of_a_step(config, 1);
+  config.batch.micro = 2;
+  EXPECT_TRUE(products_of_a_step(config, 1) == first);
+
+  std::string damaged = text_of();
+  damaged[damaged.size() / 2] ^= 1;
+  std::ofstream(path, std::ios::binary) << damaged;
+  EXPECT_THROW(read_algorithms(path), Error);
+  EXPECT_TRUE(products_of_a_step(config, 1) == alone) << "timed again";
+  EXPECT_EQ(read_algorithms(path).size(), 1U);
 }
 
 }  // namespace

@@ -131,6 +131,7 @@ TEST(ConfigValidate, Tf32NeedsFp32OnGpus) {
   EXPECT_EQ(validate_error({"run.tf32=true", "run.precision=bf16"}, 1),
             "run.tf32 is true, but run.precision is bf16, which has no fp32 products: choose "
             "false, or fp32 as run.precision");
+  EXPECT_NE(validate_error({"run.product_algorithms=timed", "run.device=cpu"}, 1), "");
   EXPECT_EQ(validate_error({"run.tf32=true", "run.device=cpu"}, 1),
             "run.tf32 is true, but run.device is cpu, and only GPUs have TF32: choose false, or "
             "auto or cuda as run.device");

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <limits>
 #include <span>
-#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
@@ -105,15 +104,7 @@ class Trial {
     return best;
   }
 
- private:
-  static size_t aligned(int64_t elements, DType dtype) {
-    constexpr int64_t kBytes = 256;
-    return static_cast<size_t>(round_up(elements * static_cast<int64_t>(size_of(dtype)), kBytes));
-  }
-  static size_t second_matrix_bytes(const ProductKey& key) {
-    return has_second_matrix(key.epilogue) ? aligned(key.m * key.n, key.out) : 0;
-  }
-
+  /// Returns whether the algorithm is one of the product's.
   bool enqueue(const cublasLtMatmulAlgo_t& algorithm) const {
     Descriptors descriptors(key_, {has_vector(key_.epilogue) ? vector_ : nullptr,
                                    has_second_matrix(key_.epilogue) ? auxiliary_ : nullptr});
@@ -125,16 +116,66 @@ class Trial {
                           stream()) == CUBLAS_STATUS_SUCCESS;
   }
 
+ private:
+  static size_t aligned(int64_t elements, DType dtype) {
+    constexpr int64_t kBytes = 256;
+    return static_cast<size_t>(round_up(elements * static_cast<int64_t>(size_of(dtype)), kBytes));
+  }
+  static size_t second_matrix_bytes(const ProductKey& key) {
+    return has_second_matrix(key.epilogue) ? aligned(key.m * key.n, key.out) : 0;
+  }
+
   const ProductKey& key_;
   std::byte *a_, *b_, *out_, *auxiliary_, *vector_;
 };
 
-/// The message of one rank to the others.
-struct TimedChoice {
-  ProductKey key;
+/// The key that selects the algorithm of a dry run's product on this GPU.
+ProductKey key_on_gpu(ProductKey key) {
+  key.tf32 = uses_tf32() && key.in == DType::f32;
+  return algorithm_key(with_fusions(key));
+}
+
+/// Everything in a key, such as "32768x2304x768 rows*columns bf16 to bf16 epilogue 1 aligned 16".
+std::string name_of(const ProductKey& key) {
+  const auto layout = [](MatrixLayout of) { return of == MatrixLayout::rows ? "rows" : "columns"; };
+  return fmt::format("{}x{}x{} {}*{} {} to {} epilogue {}{} aligned {}{}", key.m, key.n, key.k,
+                     layout(key.a_layout), layout(key.b_layout), to_string(key.in),
+                     to_string(key.out), static_cast<int>(key.epilogue),
+                     key.accumulate ? " added" : "", key.alignment, key.tf32 ? " tf32" : "");
+}
+
+std::string bytes_of(const cublasLtMatmulAlgo_t& algorithm) {
+  return {reinterpret_cast<const char*>(&algorithm), sizeof(algorithm)};
+}
+
+/// nullopt for the first of the heuristics, and if the bytes are of another size.
+std::optional<cublasLtMatmulAlgo_t> algorithm_of(const std::string& bytes) {
   cublasLtMatmulAlgo_t algorithm;
-};
-static_assert(std::is_trivially_copyable_v<TimedChoice>);
+  if (bytes.size() != sizeof(algorithm)) return std::nullopt;
+  std::memcpy(&algorithm, bytes.data(), sizeof(algorithm));
+  return algorithm;
+}
+
+/// Whether the algorithm is that of a product on this GPU.
+bool runs(const Trial& trial, const std::string& bytes) {
+  if (bytes.empty()) return true;
+  const auto algorithm = algorithm_of(bytes);
+  return algorithm && trial.enqueue(*algorithm);
+}
+
+/// The fastest of some algorithms, as in NamedAlgorithms.
+std::string fastest_of(std::span<const cublasLtMatmulAlgo_t> algorithms, const Trial& trial) {
+  constexpr double kMargin = 0.98;  // of the first one's time: less may be chance
+  double best = kMargin * trial.seconds(algorithms[0]);
+  std::string chosen;
+  for (const cublasLtMatmulAlgo_t& algorithm : algorithms.subspan(1)) {
+    const double seconds = trial.seconds(algorithm);
+    if (seconds >= best) continue;
+    best = seconds;
+    chosen = bytes_of(algorithm);
+  }
+  return chosen;
+}
 
 }  // namespace
 
@@ -169,43 +210,36 @@ std::string algorithms_identity() {
                      cublaslt_version());
 }
 
-std::string time_algorithms(std::span<const ProductKey> products, const Tensor& scratch) {
-  constexpr size_t kMost = 8;
-  constexpr double kMargin = 0.98;  // of the first one's time: less may be chance
-  std::string choices;
-  for (ProductKey key : products) {
-    key.tf32 = uses_tf32() && key.in == DType::f32;
-    key = algorithm_key(with_fusions(key));
-    const auto algorithms = find_algorithms(key, kMost);
-    if (algorithms.size() < 2 || Trial::bytes(key) > scratch.bytes()) continue;
+int64_t time_algorithms(std::span<const ProductKey> products, const Tensor& scratch,
+                        NamedAlgorithms& choices) {
+  constexpr size_t kMost = 32;
+  int64_t timed = 0;
+  for (const ProductKey& product : products) {
+    const ProductKey key = key_on_gpu(product);
+    if (Trial::bytes(key) > scratch.bytes()) continue;
     const Trial trial(key, static_cast<std::byte*>(scratch.raw()));
-    const double first = trial.seconds(algorithms[0]);
-    double best = kMargin * first;
-    const cublasLtMatmulAlgo_t* chosen = nullptr;
-    for (size_t i = 1; i < algorithms.size(); ++i) {
-      const double seconds = trial.seconds(algorithms[i]);
-      if (seconds >= best) continue;
-      best = seconds;
-      chosen = &algorithms[i];
+    const std::string name = name_of(key);
+    if (const auto known = choices.find(name); known != choices.end()) {
+      if (runs(trial, known->second)) continue;
     }
-    if (chosen == nullptr) continue;
-    const TimedChoice choice{key, *chosen};
-    choices.append(reinterpret_cast<const char*>(&choice), sizeof(choice));
+    const auto algorithms = find_algorithms(key, kMost);
+    if (algorithms.size() < 2) continue;
+    choices[name] = fastest_of(algorithms, trial);
+    ++timed;
   }
-  return choices;
+  synchronize();
+  return timed;
 }
 
-int64_t use_algorithms(std::string_view choices) {
+int64_t use_algorithms(std::span<const ProductKey> products, const NamedAlgorithms& choices) {
   timed_choices.clear();
-  const int64_t count =
-      div_exact(static_cast<int64_t>(choices.size()), int64_t{sizeof(TimedChoice)},
-                "the size of timed algorithms", "the size of one");
-  for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
-    TimedChoice choice;
-    std::memcpy(&choice, choices.data() + i * sizeof(choice), sizeof(choice));
-    timed_choices.insert_or_assign(choice.key, choice.algorithm);
+  for (const ProductKey& product : products) {
+    const ProductKey key = key_on_gpu(product);
+    const auto found = choices.find(name_of(key));
+    if (found == choices.end()) continue;
+    if (auto algorithm = algorithm_of(found->second)) timed_choices.emplace(key, algorithm);
   }
-  return count;
+  return std::ssize(timed_choices);
 }
 
 }  // namespace tessera::cuda

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
-#include <string_view>
 
 #include "core/accumulate.h"
 #include "core/ops/cuda/matmul/product_key.h"
@@ -22,11 +22,17 @@ void matmul_row_sums(const Matrix& a, const Matrix& b, Tensor out, Accumulate ac
 void use_tf32(bool on);
 bool uses_tf32();
 
-/// Times the first eight algorithms of cuBLASLt's heuristics for each product (a dry run's, see
-/// ProductLog), on the calling thread's GPU and stream, and returns those that are faster than the
-/// first, as bytes for use_algorithms(). `scratch` is memory of the GPU whose contents are lost;
-/// products that need more keep the first algorithm. Waits for the GPU.
-std::string time_algorithms(std::span<const ProductKey> products, const Tensor& scratch);
+/// Algorithms by the names of products (name_of()): the bytes of cuBLASLt's description, or "" for
+/// the first of its heuristics.
+using NamedAlgorithms = std::map<std::string, std::string>;
+
+/// Times the first 32 algorithms of cuBLASLt's heuristics for each product (a dry run's, see
+/// ProductLog), on the calling thread's GPU and stream, and adds the fastest to `choices`. Those
+/// that are there already are kept if they run. `scratch` is memory of the GPU whose contents are
+/// lost; products that need more are left out. Waits for the GPU. Returns the number of products
+/// that were timed.
+int64_t time_algorithms(std::span<const ProductKey> products, const Tensor& scratch,
+                        NamedAlgorithms& choices);
 
 /// The version of cuBLASLt, such as "13.0.2".
 std::string cublaslt_version();
@@ -35,12 +41,12 @@ std::string cublaslt_version();
 /// between equals. A driver may give a process a part of the multiprocessors (MIG, MPS).
 std::string algorithms_identity();
 
-/// Makes the calling thread's products use these algorithms, and the first one for every other
-/// product. Replaces those of an earlier call; "" means none. `choices` come from a rank with the
-/// same algorithms_identity(). Algorithms sum in different orders, so ranks that must compute the
-/// same bits need the same choices. CUDA graphs keep the algorithms with which they were captured.
-/// Returns the number of choices.
-int64_t use_algorithms(std::string_view choices);
+/// Makes the calling thread's products use these algorithms for `products`, and the first one for
+/// every other product. Replaces those of an earlier call; {} means none. `choices` come from a
+/// rank with the same algorithms_identity(). Algorithms sum in different orders, so ranks that must
+/// compute the same bits need the same choices. CUDA graphs keep the algorithms with which they
+/// were captured. Returns the number of products that use another algorithm than the first.
+int64_t use_algorithms(std::span<const ProductKey> products, const NamedAlgorithms& choices);
 
 /// y = bias or y += bias, (N) in each row of (M, N); y has bias's dtype or fp32. For products that
 /// cuBLASLt cannot add a bias to, such as unaligned rows.
