@@ -59,7 +59,7 @@ function(tessera_add_cuda)
     target_compile_options(tessera_core PRIVATE -xc++ -Wno-unknown-pragmas)
     target_include_directories(tessera_flags INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/tests/emulator/include>)
     # The emulator's hot loops, which no sanitizer needs to check.
-    set(unchecked block mma)
+    set(unchecked block group_products mma)
     if(TESSERA_SANITIZE MATCHES address)
       target_compile_options(tessera_flags INTERFACE "-fsanitize-sections=emulator_shared_*")
     elseif(TESSERA_SANITIZE STREQUAL "thread")

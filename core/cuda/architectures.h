@@ -34,4 +34,17 @@ inline bool any_runs_on(std::string_view architectures, int major, int minor) {
   return false;
 }
 
+/// Whether code for `name` itself, with or without "-real" or "-virtual", is in such a list. An
+/// empty list has all code.
+inline bool any_is_for(std::string_view architectures, std::string_view name) {
+  if (architectures.empty()) return true;
+  while (!architectures.empty()) {
+    const size_t comma = architectures.find(',');
+    const std::string_view architecture = architectures.substr(0, comma);
+    if (architecture.substr(0, architecture.find('-')) == name) return true;
+    architectures.remove_prefix(comma == std::string_view::npos ? architectures.size() : comma + 1);
+  }
+  return false;
+}
+
 }  // namespace tessera::cuda

@@ -48,6 +48,7 @@ class AsyncCopies {
       } else {
         std::memcpy(copy.to, copy.from, 16);
       }
+      emulator::wrote_shared(copy.to, 16);
     }
     started_.clear();
 #endif

@@ -5,7 +5,9 @@
 #include <cstring>
 #include <exception>
 #include <fstream>
+#include <utility>
 
+#include "core/cuda/architectures.h"
 #include "core/cuda/graph.h"
 #include "core/cuda/stream.h"
 #include "core/cuda/wait_check.h"
@@ -27,6 +29,7 @@ constexpr int kBetweenMarks = 128;
 
 thread_local ThreadState thread_state;
 thread_local int planned_multiprocessors = 0;  // 0 if not asked for yet
+thread_local std::optional<bool> known_wgmma;  // of has_wgmma(), once asked for
 
 std::atomic<bool> host_visible = false;
 
@@ -167,6 +170,20 @@ DeviceInfo device_info(int index) {
 void use_device(int index) {
   check(cudaSetDevice(index), "cudaSetDevice");
   planned_multiprocessors = 0;
+  known_wgmma.reset();
+}
+
+bool has_wgmma() {
+  if (!known_wgmma) {
+    int device = 0, major = 0, minor = 0;
+    check(cudaGetDevice(&device), "cudaGetDevice");
+    for (const auto& [value, attribute] : {std::pair(&major, cudaDevAttrComputeCapabilityMajor),
+                                           std::pair(&minor, cudaDevAttrComputeCapabilityMinor)}) {
+      check(cudaDeviceGetAttribute(value, attribute, device), "cudaDeviceGetAttribute");
+    }
+    known_wgmma = major == 9 && minor == 0 && any_is_for(compiled_architectures(), "90a");
+  }
+  return *known_wgmma;
 }
 
 int multiprocessors() {

@@ -42,6 +42,10 @@ std::string compiled_architectures();
 /// Whether this build's kernels run on the calling thread's GPU. Asks the driver.
 bool has_kernels();
 
+/// Whether the calling thread's GPU has Hopper's wgmma (core/cuda/wgmma.h) and this build code for
+/// it.
+bool has_wgmma();
+
 /// Whether GPUs are emulated on the CPU (docs/emulation.md), so that times are meaningless.
 bool is_emulated();
 

@@ -31,8 +31,10 @@ void Block::prepare(const Launch& launch) {
   ready_ = count_;
   ended_ = at_barrier_ = turn_ = 0;
   // Exactly this size, so that a sanitizer detects overruns; filled with NaN.
-  shared_.reset(new std::byte[launch.shared_bytes]);
-  std::memset(shared_.get(), 0xff, launch.shared_bytes);
+  shared_bytes_ = launch.shared_bytes;
+  shared_.reset(new (kSharedAlignment) std::byte[shared_bytes_]);
+  std::memset(shared_.get(), 0xff, shared_bytes_);
+  products_.begin(shared_.get(), shared_bytes_, count_);
   starts_.release();
 }
 
@@ -45,6 +47,7 @@ void Block::run(const Launch& launch, Order& order, const std::function<void()>&
   fiber_ = fiber_of(current_);
   enter_fiber(host_, *fiber_);
   ends_.acquire();
+  products_.end();
 }
 
 bool Block::overflows_stack(const void* address) const {
@@ -134,6 +137,7 @@ void Block::barrier(const Site& site) {
     ready_ = count_;
     at_barrier_ = 0;
     ++barriers_.passed;
+    products_.at_barrier();
   }
   yield();
   point.acquire();

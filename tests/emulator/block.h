@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
 #include "tests/emulator/fiber.h"
+#include "tests/emulator/group_products.h"
 #include "tests/emulator/order.h"
 #include "tests/emulator/order_point.h"
 
@@ -24,7 +26,10 @@ class Block {
   void barrier(const Site& site);
   void exchange(Parcel& parcel, const Site& site);
   int lane() const { return static_cast<int>(current_ % kWarp); }
-  void* shared() { return shared_.get(); }
+  unsigned thread() const { return current_; }
+  std::byte* shared() { return shared_.get(); }
+  size_t shared_bytes() const { return shared_bytes_; }
+  GroupProducts& products() { return products_; }
 
   /// Returns whether `address` is in the page below the running thread's stack.
   bool overflows_stack(const void* address) const;
@@ -78,7 +83,14 @@ class Block {
   HostThread host_;
   Fiber* fiber_ = nullptr;    // the running one
   std::vector<Fiber*> idle_;  // or, if each thread has its own, all
-  std::unique_ptr<std::byte[]> shared_;
+  // Aligned as a GPU's may be requested to be.
+  struct FreeShared {
+    void operator()(std::byte* data) const { operator delete[](data, kSharedAlignment); }
+  };
+  static constexpr std::align_val_t kSharedAlignment{1024};
+  std::unique_ptr<std::byte[], FreeShared> shared_;
+  size_t shared_bytes_ = 0;
+  GroupProducts products_;
 };
 
 Block& the_block();

@@ -35,6 +35,19 @@ int multiprocessors_of(int device) {
   return std::atoi(number.c_str());
 }
 
+/// TESSERA_EMULATOR_CAPABILITY, or that of Hopper, which alone has wgmma.
+struct Capability {
+  int major = 9, minor = 0;
+};
+Capability capability() {
+  Capability read;
+  const char* text = std::getenv("TESSERA_EMULATOR_CAPABILITY");
+  if (text != nullptr && std::sscanf(text, "%d.%d", &read.major, &read.minor) != 2) {
+    emulator::fail_call("TESSERA_EMULATOR_CAPABILITY", std::string("expected 8.0, found ") + text);
+  }
+  return read;
+}
+
 }  // namespace
 
 void emulator::require_device(const char* call) {
@@ -139,7 +152,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   if (device < 0 || device >= devices()) return cudaErrorInvalidDevice;
   *properties = {};
   std::snprintf(properties->name, sizeof(properties->name), "emulated GPU");
-  properties->major = 9;
+  properties->major = capability().major;
+  properties->minor = capability().minor;
   properties->multiProcessorCount = multiprocessors_of(device);
   properties->totalGlobalMem = emulator::kDeviceBytes;
   return cudaSuccess;
@@ -149,6 +163,12 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
   switch (attribute) {
     case cudaDevAttrMultiProcessorCount:
       *value = multiprocessors_of(device);
+      return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = capability().major;
+      return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor:
+      *value = capability().minor;
       return cudaSuccess;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin:
       *value = emulator::kBlockSharedBytes;

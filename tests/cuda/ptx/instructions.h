@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tests/cuda/ptx/warp.h"
+#include "tests/cuda/ptx/block.h"
 
 namespace tessera::ptx {
 
@@ -10,13 +10,14 @@ struct Rule {
   /// The types of the operands, with xN for N in braces. [shared] and [global] are addresses,
   /// [param] is a parameter.
   std::string_view operands;
-  /// Runs it, once for each lane or for the whole warp.
-  void (*lane)(Warp& warp, const Operand* operands, int lane);
-  void (*warp)(Warp& warp, const Operand* operands);
+  /// Runs it, once for each lane or for each warp, whose first lane is given.
+  void (*lane)(Block& block, const Operand* operands, int lane);
+  void (*warp)(Block& block, const Operand* operands, int first);
 };
 
-/// Returns null if the instruction is not known.
-const Rule* find_rule(std::string_view opcode);
+/// The rule of an instruction: with several of its opcode, the one that its operands satisfy, or
+/// the first. Returns null if the instruction is not known.
+const Rule* find_rule(const Instruction& instruction, const Entry& entry);
 
 /// Returns how the operands violate the rule, or nothing.
 std::string operand_error(const Rule& rule, const Instruction& instruction, const Entry& entry);

@@ -50,7 +50,7 @@ class Parser {
         rest = rest.substr(0, comment);
       }
       rest = trim(rest);
-      if (rest.empty() || rest == "{" || rest == ")") continue;
+      if (rest.empty() || rest == "{" || rest == ")" || (inline_asm_ && rest == "}")) continue;
       if (rest.starts_with(".")) {
         parse_directive(rest);
       } else if (rest == "}") {
@@ -76,6 +76,13 @@ class Parser {
       entry_->parameters.emplace_back(take(rest, ","));
     } else if (directive == ".reg") {  // .b32 %r<5>;
       const Type type = parse_type(take(rest, kSpaces).substr(1));
+      if (rest.find('<') == rest.npos) {  // NAME; of inline asm, in each of its blocks
+        const std::string name(take(rest, ";"));
+        const auto is_it = [&](const Register& known) { return known.name == name; };
+        auto& all = entry_->registers;
+        if (std::none_of(all.begin(), all.end(), is_it)) all.push_back({name, type});
+        return;
+      }
       const std::string stem(take(rest, "<"));
       const auto count = parse_number(take(rest, ">"), line);
       for (int64_t i = 0; i < count; ++i) {
@@ -131,7 +138,9 @@ class Parser {
       return operand;
     }
     Operand operand;
-    if (text.starts_with("%")) {
+    const auto is_register = [&](const Register& known) { return known.name == text; };
+    if (text.starts_with("%") ||
+        std::any_of(entry_->registers.begin(), entry_->registers.end(), is_register)) {
       operand.kind = Operand::Kind::reg;
       operand.reg = find_register(text, line);
     } else if (text == dynamic_shared_) {

@@ -21,8 +21,9 @@
 #include <utility>
 #include <vector>
 
+#include "tests/cuda/ptx/block.h"
 #include "tests/cuda/ptx/probes.cu"
-#include "tests/cuda/ptx/warp.h"
+#include "tests/cuda/ptx/wgmma_probes.cu"
 
 namespace tessera::ptx {
 namespace {
@@ -35,28 +36,32 @@ std::string read(const std::filesystem::path& path) {
   return text.str();
 }
 
-const Module& probes() {
-  static const Module module = parse_module(read(TESSERA_PROBES_PTX));
-  return module;
+/// The PTX of one of the two sources of probes.
+std::string text_of(bool wgmma) { return read(wgmma ? TESSERA_WGMMA_PTX : TESSERA_PROBES_PTX); }
+const Module& probes(bool wgmma = false) {
+  static const Module plain = parse_module(text_of(false)), products = parse_module(text_of(true));
+  return wgmma ? products : plain;
 }
+bool is_wgmma(std::string_view probe) { return probe.starts_with("wgmma"); }
 
 template <typename Out>
 struct Results {
   std::vector<Out> ptx, cpp;
 };
 
-/// Runs a probe of `module` and its C++, in blocks of one warp. Its last argument is `out`, for
-/// output.
+/// Runs a probe of `module` and its C++, in blocks of one warp or, of a product of a warpgroup, of
+/// four. Its last argument is `out`, for output.
 template <typename Kernel, typename Out, typename... In>
 Results<Out> run_probe(const Module& module, const char* name, Kernel* kernel, size_t blocks,
                        const std::vector<Out>& out, std::vector<In>... in) {
-  constexpr size_t kSharedBytes = 512;
+  const size_t shared_bytes = is_wgmma(name) ? sizeof(cuda::ProbeTiles) : 512;
+  const int threads = is_wgmma(name) ? cuda::kProbeThreads : kLanes;
   const auto count = static_cast<unsigned>(blocks);
   Results<Out> results{out, out};
   std::vector<std::span<std::byte>> arguments{std::as_writable_bytes(std::span(in))...};
   arguments.push_back(std::as_writable_bytes(std::span(results.ptx)));
-  Warp(module.entries.at(name), arguments, kSharedBytes).run(count);
-  emulator::run_grid({name, {count}, {kLanes}, kSharedBytes},
+  Block(module.entries.at(name), arguments, shared_bytes, threads).run(count);
+  emulator::run_grid({name, {count}, {static_cast<unsigned>(threads)}, shared_bytes},
                      [&] { kernel(in.data()..., results.cpp.data()); });
   return results;
 }
@@ -64,7 +69,7 @@ Results<Out> run_probe(const Module& module, const char* name, Kernel* kernel, s
 /// Runs a probe in both forms.
 template <typename Kernel, typename... Values>
 auto run_probe(const char* name, Kernel* kernel, size_t blocks, const Values&... values) {
-  return run_probe(probes(), name, kernel, blocks, values...);
+  return run_probe(probes(is_wgmma(name)), name, kernel, blocks, values...);
 }
 
 /// All upper halves, each with lower halves at and beside zero, a tie and the end.
@@ -204,6 +209,42 @@ TEST(Ptx, AsyncCopiesMatch) {
   }
 }
 
+/// Tiles and registers of bf16 pairs of integers, and accumulators.
+struct ProductValues {
+  std::vector<uint4> tiles;
+  std::vector<uint32_t> a;
+  std::vector<float> c;
+
+  explicit ProductValues(uint32_t seed) {
+    std::mt19937 random(seed);
+    const auto pair = [&] {
+      const auto two = random_integers<float>(2, random, 15);
+      return std::bit_cast<uint32_t>(two[0]) >> 16 | std::bit_cast<uint32_t>(two[1]);
+    };
+    for (int i = 0; i < 1024; ++i) tiles.push_back({pair(), pair(), pair(), pair()});
+    for (int i = 0; i < 4 * cuda::kProbeThreads; ++i) a.push_back(pair());
+    c = random_integers<float>(64 * cuda::kProbeThreads, random, 9999);
+  }
+};
+
+TEST(Ptx, ProductsOfWarpgroupMatch) {
+  const ProductValues values(8);
+  const auto expect_same = [&](const auto& out) {
+    EXPECT_EQ(out.ptx, out.cpp);
+    EXPECT_NE(out.ptx, values.c);
+  };
+  const auto registers = [&](const char* name, auto* kernel) {
+    expect_same(run_probe(name, kernel, 1, values.c, values.tiles, values.a));
+  };
+  registers("wgmma_registers_probe", cuda::wgmma_registers_probe);
+  registers("wgmma_registers_transposed_probe", cuda::wgmma_registers_transposed_probe);
+  registers("wgmma_registers_32_probe", cuda::wgmma_registers_32_probe);
+  registers("wgmma_registers_32_transposed_probe", cuda::wgmma_registers_32_transposed_probe);
+  expect_same(run_probe("wgmma_tiles_probe", cuda::wgmma_tiles_probe, 1, values.c, values.tiles));
+  expect_same(
+      run_probe("wgmma_tiles_32_probe", cuda::wgmma_tiles_32_probe, 1, values.c, values.tiles));
+}
+
 // --- planted bugs
 
 /// Whether the results of a probe differ, or the interpreter refuses it.
@@ -223,8 +264,8 @@ bool fails(const Module& module, const char* name, Kernel* kernel, const Values&
 template <typename Kernel, typename... Values>
 void expect_found(const std::vector<std::pair<std::string, std::string>>& edits, const char* name,
                   Kernel* kernel, const Values&... values) {
-  EXPECT_FALSE(fails(probes(), name, kernel, values...)) << name;
-  const std::string text = read(TESSERA_PROBES_PTX);
+  EXPECT_FALSE(fails(probes(is_wgmma(name)), name, kernel, values...)) << name;
+  const std::string text = text_of(is_wgmma(name));
   for (const auto& [pattern, replacement] : edits) {
     const std::string edited = std::regex_replace(text, std::regex(pattern), replacement);
     EXPECT_NE(edited, text) << pattern << " is nowhere";
@@ -284,6 +325,32 @@ TEST(PtxFindsBugs, InAsyncCopies) {
                random_rows(random), valid);
 }
 
+TEST(PtxFindsBugs, InProductsOfWarpgroup) {
+  const ProductValues values(9);
+  const std::string f4 = R"((wgmma.mma_async[^{]*\{)(%f\d+), (%f\d+), (%f\d+), (%f\d+))";
+  const std::string a4 = R"((wgmma.mma_async[^}]*\}, \{)(%r\d+), (%r\d+))";
+  const std::string flags = R"((wgmma.mma_async.*), adds, 1, 1, 0;)";
+  expect_found({{f4, "$1$4, $3, $2, $5"},
+                {a4, "$1$3, $2"},
+                {flags, "$1, adds, 1, 1, 1;"},
+                {flags, "$1, adds, 1, -1, 0;"},
+                {"wgmma.fence.sync.aligned;", ""},
+                {"wgmma.commit_group.sync.aligned;", ""},
+                {"wait_group.sync.aligned 1", "wait_group.sync.aligned 2"},
+                {"wait_group.sync.aligned 0", "wait_group.sync.aligned 1"},
+                {"fence.proxy.async.shared::cta;", ""},
+                // Another swizzle, other distances of groups of rows, another start.
+                {"4611686293305360384", "-9223371761976803328"},
+                {"4611686293305360384", "4611686327665098752"},
+                {"4611686293305360384", "4611686155866406912"},
+                {R"((add.s64\s+%rd\d+, %rd\d+), 2;)", "$1, 4;"}},
+               "wgmma_registers_probe", cuda::wgmma_registers_probe, values.c, values.tiles,
+               values.a);
+  expect_found({{R"((wgmma.mma_async.*), adds, 1, 1, 0, 0;)", "$1, adds, 1, 1, 0, 1;"},
+                {R"((wgmma.mma_async.*\}), (%rd\d+), (%rd\d+))", "$1, $3, $2"}},
+               "wgmma_tiles_probe", cuda::wgmma_tiles_probe, values.c, values.tiles);
+}
+
 struct Statement {
   std::string file;  ///< from the repository's root
   int first = 0, last = 0;
@@ -313,6 +380,7 @@ std::vector<Statement> find_asm(const std::string& file, const std::string& text
       found.back().last = line;
       inside = c != ';' || depth > 0;
     } else if (text.compare(i, 3, "asm") == 0 && !is_letter(i - 1) && !is_letter(i + 3)) {
+      if (text.compare(i, 15, "asm volatile(\"\"") == 0) continue;  // has no instruction
       found.push_back({file, line, line});
       inside = true;
     }
@@ -330,13 +398,15 @@ TEST(Ptx, EveryAsmStatementHasAProbe) {
     if (file.starts_with("core/ops/cpu/")) continue;  // instructions of the CPU
     for (const Statement& statement : find_asm(file, read(entry.path()))) {
       bool probed = false;
-      for (const auto& [name, probe] : probes().entries) {
-        for (const Instruction& instruction : probe.instructions) {
-          if (!instruction.inline_asm) continue;
-          const auto source = std::filesystem::path(probes().files.at(instruction.file));
-          probed =
-              probed || (source.lexically_normal() == entry.path() &&
-                         statement.first <= instruction.line && instruction.line <= statement.last);
+      for (const Module* module : {&probes(false), &probes(true)}) {
+        for (const auto& [name, probe] : module->entries) {
+          for (const Instruction& instruction : probe.instructions) {
+            if (!instruction.inline_asm) continue;
+            const auto source = std::filesystem::path(module->files.at(instruction.file));
+            probed = probed ||
+                     (source.lexically_normal() == entry.path() &&
+                      statement.first <= instruction.line && instruction.line <= statement.last);
+          }
         }
       }
       EXPECT_TRUE(probed) << statement.file << ":" << statement.first

@@ -130,4 +130,31 @@ inline MatrixRow matrix_row(const void* address) {
   return row;
 }
 
+// --- products of a warpgroup (core/cuda/wgmma.h) ---
+
+/// The address in the shared window of a place in the launch's dynamic shared memory.
+uint32_t shared_address(const void* place);
+
+/// The running thread wrote to dynamic shared memory, which products must not read before its
+/// fence. Ignores other memory.
+void wrote_shared(const void* to, size_t bytes);
+void fence_async_proxy();
+
+/// A lane's operands of a product of 64 rows.
+struct GroupProduct {
+  float* c[2];  ///< n / 4 accumulators of each of the lane's two rows
+  int n;
+  bool a_in_registers;
+  uint32_t a[4];
+  uint64_t a_descriptor, b_descriptor;
+  bool b_transposed, adds;
+};
+/// Moves the accumulators into the product; they are NaN until a wait completes it. Products of the
+/// same accumulators follow each other.
+void start_product(const GroupProduct& product, const Site& site);
+void fence_products(const Site& site);
+void commit_products(const Site& site);
+/// Completes all groups but the last `pending`: only now they read shared memory.
+void wait_for_products(int pending, const Site& site);
+
 }  // namespace emulator

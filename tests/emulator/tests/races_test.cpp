@@ -1,7 +1,9 @@
 // Planted races between the threads of a block, which ThreadSanitizer must find, and the same
 // kernels without them.
 
+#include "core/cuda/dynamic_shared.h"
 #include "core/cuda/mma.h"
+#include "core/cuda/wgmma.h"
 #include "tests/emulator/tests/test_launch.h"
 
 namespace tessera::cuda {
@@ -103,6 +105,34 @@ TEST(RacesDeathTest, FindsMatrixLoadsWithoutBarrier) {
   };
   load(true);
   EXPECT_EXIT(load(false), testing::ExitedWithCode(66), "data race(.|\n)*matrix_kernel");
+}
+
+/// The tile of a product that thread 0 wrote.
+__global__ void product_kernel(bool waits, float* out) {
+  struct alignas(kSwizzledAlignment) Tile {
+    bfloat16 rows[32 * 32];
+  };
+  auto& tile = *dynamic_shared<Tile>();
+  if (threadIdx.x == 0) {
+    for (bfloat16& value : tile.rows) store_shared(&value, bfloat16{});
+    fence_async_proxy();
+  }
+  if (waits) __syncthreads();
+  float c[2][8];
+  wgmma_fence();
+  wgmma<32, false>(c[0], c[1], {0, 0, 0, 0}, tile_descriptor<64>(tile.rows), false);
+  wgmma_commit();
+  wgmma_wait<0>(c);
+  out[threadIdx.x] = c[0][0];
+}
+
+TEST(RacesDeathTest, FindsProductsWithoutBarrier) {
+  const auto multiply = [](bool waits) {
+    Visible<float> out(128);
+    launch("product", one_block(128, 2048), product_kernel, waits, out.get());
+  };
+  multiply(true);
+  EXPECT_EXIT(multiply(false), testing::ExitedWithCode(66), "data race(.|\n)*product_kernel");
 }
 
 }  // namespace
