@@ -42,14 +42,49 @@ __device__ float reference_of(float log_sum_exp) {
   return log_sum_exp == kMinusInfinity ? 0.0f : log_sum_exp * kLog2E;
 }
 
-/// Turns scores into P ∘ Z without Z's factor, and products dO·v into dS. dS is zero where P is,
-/// even if dO·v is infinite: a hidden value may be anything.
-__device__ void weigh(float reference, float delta, float factor, bool kept, float& score,
-                      float& product) {
-  const float weight = fast_exp2(score - reference);
-  const float gradient = kept ? product * factor : 0.0f;
-  product = weight == 0.0f ? 0.0f : weight * (gradient - delta);
-  score = kept ? weight : 0.0f;
+/// P ∘ Z without Z's factor, and dS, of a tile whose rows and columns are queries and keys in
+/// either order: `drows` and `dcolumns` are those of dO and v. `mask_scores` turns products q·k
+/// into scores; reference(i, j) and delta(i, j) are those of the query of a thread's row i and
+/// column j. dS is zero where P is, even if dO·v is infinite: a hidden value may be anything.
+template <typename E, typename Operand, typename Mask, typename MaskScores, typename Reference,
+          typename Delta>
+__device__ void weigh_tile(const Operand& rows, const typename E::Stored* columns,
+                           const Operand& drows, const typename E::Stored* dcolumns,
+                           const Mask& mask, const TileBits<E::kRows, E::kColumns>& bits,
+                           const MaskScores& mask_scores, const Reference& reference,
+                           const Delta& delta, typename E::Scores& weights,
+                           typename E::Scores& dscores) {
+  E::multiply(rows, columns, weights);
+  E::finish(weights);
+  mask_scores(weights);
+  E::multiply(drows, dcolumns, dscores);  // tensor cores may compute it during the exponentials
+  uint32_t kept[E::kMyRows][TileBits<E::kRows, E::kColumns>::kWords];
+#pragma unroll
+  for (int i = 0; i < E::kMyRows; ++i) {
+#pragma unroll
+    for (int word = 0; word < bits.kWords; ++word) {
+      kept[i][word] = mask.drops() ? bits.kept[E::row(i)][word] : ~0u;
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < E::kMyColumns; ++j) {
+#pragma unroll
+    for (int i = 0; i < E::kMyRows; ++i) {
+      weights.at[i][j] = fast_exp2(weights.at[i][j] - reference(i, j));
+    }
+  }
+  E::finish(dscores);
+#pragma unroll
+  for (int j = 0; j < E::kMyColumns; ++j) {
+#pragma unroll
+    for (int i = 0; i < E::kMyRows; ++i) {
+      float &weight = weights.at[i][j], &product = dscores.at[i][j];
+      const bool is_kept = bit_of<E>(kept[i], j);
+      const float gradient = is_kept ? product * mask.drop_factor() : 0.0f;
+      product = weight == 0.0f ? 0.0f : weight * (gradient - delta(i, j));
+      weight = is_kept ? weight : 0.0f;
+    }
+  }
 }
 
 template <typename E, AttentionForm kForm>
@@ -57,13 +92,13 @@ struct KeysShared {
   struct Columns {
     TileBits<E::kRows, E::kColumns> bits;
     float reference[E::kColumns], delta[E::kColumns];
-    alignas(16) typename E::Stored queries[E::kColumns * E::kStride];
-    alignas(16) typename E::Stored douts[E::kColumns * E::kStride];
+    alignas(E::kAlignment) typename E::Stored queries[E::kColumns * E::kRowSize];
+    alignas(E::kAlignment) typename E::Stored douts[E::kColumns * E::kRowSize];
   };
 
   TileMask<Rows::keys, E::kRows, E::kColumns, HeadMask<kForm>::kHasPattern> mask;
-  alignas(16) typename E::Stored keys[E::kRows * E::kStride];
-  alignas(16) typename E::Stored values[E::kRows * E::kStride];
+  alignas(E::kAlignment) typename E::Stored keys[E::kRows * E::kRowSize];
+  alignas(E::kAlignment) typename E::Stored values[E::kRows * E::kRowSize];
   Columns columns[E::kStages];
   typename E::Exchange exchange;
 };
@@ -75,6 +110,7 @@ __global__ void __launch_bounds__(kAttentionThreads, E::kKeysBlocks)
     keys_kernel(AttentionArguments a, const typename E::Element* q, const typename E::Element* kv,
                 const typename E::Element* dout, const float* log_sum_exp, const float* delta,
                 typename E::Element* dkv) {
+  if constexpr (!E::kHasCode) return E::trap();
   auto& shared = *dynamic_shared<KeysShared<E, kForm>>();
   using Place = BlockPlace<kForm>;
   kv = Place::kv_of(a, q, kv);
@@ -104,23 +140,22 @@ __global__ void __launch_bounds__(kAttentionThreads, E::kKeysBlocks)
     const HeadMask<kForm> mask(a, place.b, place.h);
     const auto work = [&](int query, const Columns& columns, bool whole) {
       typename E::Scores weights, dscores;
-      E::multiply(shared.keys, columns.queries, weights);
-      mask_scores<E>(mask, shared.mask, columns.bits, whole, a.scale, first, query, weights);
-      E::multiply(shared.values, columns.douts, dscores);
-#pragma unroll
-      for (int j = 0; j < E::kMyColumns; ++j) {
-        const int column = E::lane_column() + E::column(j);
-        const float reference = columns.reference[column], row_delta = columns.delta[column];
-#pragma unroll
-        for (int i = 0; i < E::kMyRows; ++i) {
-          const bool kept = !mask.drops() || bit_of<E>(columns.bits.kept[E::row(i)], j);
-          weigh(reference, row_delta, mask.drop_factor(), kept, weights.at[i][j], dscores.at[i][j]);
-        }
-      }
+      const auto mask_weights = [&](typename E::Scores& scores) {
+        mask_scores<E>(mask, shared.mask, columns.bits, whole, a.scale, first, query, scores);
+      };
+      const auto column = [](int j) { return E::lane_column() + E::column(j); };
+      const typename E::Stored *const keys = shared.keys, *const values = shared.values;
+      weigh_tile<E>(
+          keys, columns.queries, values, columns.douts, mask, columns.bits, mask_weights,
+          [&](int, int j) { return columns.reference[column(j)]; },
+          [&](int, int j) { return columns.delta[column(j)]; }, weights, dscores);
       E::accumulate(weights, columns.douts, dv, shared.exchange);
       E::accumulate(dscores, columns.queries, dk, shared.exchange);
+      E::finish(dv);
+      E::finish(dk);
     };
-    for_each_tile<E>(mask, shared.mask, first, shared.columns, copies, load, work);
+    const auto ready = [] {};
+    for_each_tile<E>(mask, shared.mask, first, shared.columns, copies, load, ready, work);
     __syncthreads();  // all threads are done with the head's tiles
   }
   --place.h;
@@ -142,11 +177,25 @@ __global__ void __launch_bounds__(kAttentionThreads, E::kKeysBlocks)
                           dkv + place.of_value(a, first));
 }
 
+/// reference_of() and delta of a thread's rows of a tile.
+template <typename E, typename Place>
+__device__ void read_rows(const AttentionArguments& a, const Place& place, int first,
+                          const float* log_sum_exp, const float* delta,
+                          float (&references)[E::kMyRows], float (&deltas)[E::kMyRows]) {
+#pragma unroll
+  for (int i = 0; i < E::kMyRows; ++i) {
+    const int t = first + E::row(i);
+    const int64_t at = place.in_log_sum_exp(a, t);
+    references[i] = t < a.seq ? reference_of(log_sum_exp[at]) : 0.0f;
+    deltas[i] = t < a.seq ? delta[at] : 0.0f;
+  }
+}
+
 template <typename E, AttentionForm kForm>
 struct QueriesShared {
   TileMask<Rows::queries, E::kRows, E::kColumns, HeadMask<kForm>::kHasPattern> mask;
-  alignas(16) typename E::Stored queries[E::kRows * E::kStride];
-  alignas(16) typename E::Stored douts[E::kRows * E::kStride];
+  alignas(E::kAlignment) typename E::Stored queries[E::kRows * E::kRowSize];
+  alignas(E::kAlignment) typename E::Stored douts[E::kRows * E::kRowSize];
   KeyColumns<E> columns[E::kStages];
   typename E::Exchange exchange;
 };
@@ -157,6 +206,7 @@ __global__ void __launch_bounds__(kAttentionThreads, E::kQueriesBlocks)
     queries_kernel(AttentionArguments a, const typename E::Element* q,
                    const typename E::Element* kv, const typename E::Element* dout,
                    const float* log_sum_exp, const float* delta, typename E::Element* dq_rows) {
+  if constexpr (!E::kHasCode) return E::trap();
   auto& shared = *dynamic_shared<QueriesShared<E, kForm>>();
   using Place = BlockPlace<kForm>;
   kv = Place::kv_of(a, q, kv);
@@ -169,36 +219,32 @@ __global__ void __launch_bounds__(kAttentionThreads, E::kQueriesBlocks)
   load_tile<E, E::kRows>(a, dout + place.in_out(a, first), a.out_stride, first, a.seq, shared.douts,
                          copies);
   float references[E::kMyRows], deltas[E::kMyRows], scales[E::kMyRows];
+  read_rows<E>(a, place, first, log_sum_exp, delta, references, deltas);
 #pragma unroll
-  for (int i = 0; i < E::kMyRows; ++i) {
-    const int t = first + E::row(i);
-    const int64_t at = place.in_log_sum_exp(a, t);
-    references[i] = t < a.seq ? reference_of(log_sum_exp[at]) : 0.0f;
-    deltas[i] = t < a.seq ? delta[at] : 0.0f;
-    scales[i] = a.scale;
-  }
+  for (int i = 0; i < E::kMyRows; ++i) scales[i] = a.scale;
 
   const auto load = [&](int key, KeyColumns<E>& columns) {
     load_keys(a, place, kv, key, columns, copies);
   };
+  typename E::Held queries, douts;
+  const auto ready = [&] {
+    E::hold(shared.queries, queries);
+    E::hold(shared.douts, douts);
+  };
   typename E::Sums dq;
   const auto work = [&](int key, const KeyColumns<E>& columns, bool whole) {
     typename E::Scores weights, dscores;
-    E::multiply(shared.queries, columns.keys, weights);
-    mask_scores<E>(mask, shared.mask, columns.bits, whole, a.scale, first, key, weights);
-    E::multiply(shared.douts, columns.values, dscores);
-#pragma unroll
-    for (int i = 0; i < E::kMyRows; ++i) {
-#pragma unroll
-      for (int j = 0; j < E::kMyColumns; ++j) {
-        const bool kept = !mask.drops() || bit_of<E>(columns.bits.kept[E::row(i)], j);
-        weigh(references[i], deltas[i], mask.drop_factor(), kept, weights.at[i][j],
-              dscores.at[i][j]);
-      }
-    }
+    const auto mask_weights = [&](typename E::Scores& scores) {
+      mask_scores<E>(mask, shared.mask, columns.bits, whole, a.scale, first, key, scores);
+    };
+    weigh_tile<E>(
+        queries, columns.keys, douts, columns.values, mask, columns.bits, mask_weights,
+        [&](int i, int) { return references[i]; }, [&](int i, int) { return deltas[i]; }, weights,
+        dscores);
     E::accumulate(dscores, columns.keys, dq, shared.exchange);
+    E::finish(dq);
   };
-  for_each_tile<E>(mask, shared.mask, first, shared.columns, copies, load, work);
+  for_each_tile<E>(mask, shared.mask, first, shared.columns, copies, load, ready, work);
   copies.wait();    // in case there was no tile
   __syncthreads();  // all threads are done with the queries
   put_sums<E>(dq, scales, shared.queries);
@@ -211,10 +257,10 @@ template <typename E, AttentionForm kForm>
 struct BiasShared {
   TileMask<Rows::queries, E::kRows, E::kColumns, HeadMask<kForm>::kHasPattern> mask;
   TileBits<E::kRows, E::kColumns> bits;
-  alignas(16) typename E::Stored queries[E::kRows * E::kStride];
-  alignas(16) typename E::Stored douts[E::kRows * E::kStride];
-  alignas(16) typename E::Stored keys[E::kColumns * E::kStride];
-  alignas(16) typename E::Stored values[E::kColumns * E::kStride];
+  alignas(E::kAlignment) typename E::Stored queries[E::kRows * E::kRowSize];
+  alignas(E::kAlignment) typename E::Stored douts[E::kRows * E::kRowSize];
+  alignas(E::kAlignment) typename E::Stored keys[E::kColumns * E::kRowSize];
+  alignas(E::kAlignment) typename E::Stored values[E::kColumns * E::kRowSize];
   float gradients[E::kRows]
                  [E::kColumns + 1];  ///< padded: lanes that sum diagonals use different banks
 };
@@ -234,6 +280,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
   constexpr bool kHasRuns = HeadMask<kForm>::kHasRuns;
   constexpr int kDistances = kHasRuns ? kAttentionThreads : E::kRows + E::kColumns - 1;
   static_assert(kDistances <= kAttentionThreads && E::kRows % E::kColumns == 0);
+  if constexpr (!E::kHasCode) return E::trap();
   auto& shared = *dynamic_shared<BiasShared<E, kForm>>();
   const int thread = static_cast<int>(threadIdx.x), block = static_cast<int>(blockIdx.x);
   const int h = block / count,
@@ -271,21 +318,25 @@ __global__ void __launch_bounds__(kAttentionThreads)
     load_tile<E, E::kColumns>(a, kv + place.of_value(a, key), Place::kv_stride(a), key,
                               Place::keys(a), shared.values, copies);
     copies.wait();
+    E::publish();
     __syncthreads();
+    typename E::Held queries, douts;
+    E::hold(shared.queries, queries);
+    E::hold(shared.douts, douts);
     typename E::Scores weights, dscores;
-    E::multiply(shared.queries, shared.keys, weights);
-    mask_scores<E>(mask, shared.mask, shared.bits, whole, a.scale, first, key, weights);
-    E::multiply(shared.douts, shared.values, dscores);
+    const auto mask_weights = [&](typename E::Scores& scores) {
+      mask_scores<E>(mask, shared.mask, shared.bits, whole, a.scale, first, key, scores);
+    };
+    float references[E::kMyRows], deltas[E::kMyRows];
+    read_rows<E>(a, place, first, log_sum_exp, delta, references, deltas);
+    weigh_tile<E>(
+        queries, shared.keys, douts, shared.values, mask, shared.bits, mask_weights,
+        [&](int i, int) { return references[i]; }, [&](int i, int) { return deltas[i]; }, weights,
+        dscores);
 #pragma unroll
     for (int i = 0; i < E::kMyRows; ++i) {
-      const int t = first + E::row(i);
-      const int64_t at = place.in_log_sum_exp(a, t);
-      const float reference = t < a.seq ? reference_of(log_sum_exp[at]) : 0.0f;
-      const float row_delta = t < a.seq ? delta[at] : 0.0f;
 #pragma unroll
       for (int j = 0; j < E::kMyColumns; ++j) {
-        const bool kept = !mask.drops() || bit_of<E>(shared.bits.kept[E::row(i)], j);
-        weigh(reference, row_delta, mask.drop_factor(), kept, weights.at[i][j], dscores.at[i][j]);
         shared.gradients[E::row(i)][E::lane_column() + E::column(j)] = dscores.at[i][j];
       }
     }

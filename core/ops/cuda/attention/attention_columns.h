@@ -11,17 +11,19 @@ namespace tessera::cuda {
 /// is processed.
 ///
 /// `load(first, columns)` starts `copies` of the columns from `first` on. `work(first, columns,
-/// whole)` computes with them, and is called by the warps whose rows may see one of them; `whole`
-/// means that the warp's rows see all columns, and then bits.visible may not have been written.
+/// whole)` computes with them, and is called by the warps whose rows may see one of them, or by all
+/// if E::kWholeBlock; `whole` means that the warp's rows see all columns, and then bits.visible may
+/// not have been written. `ready()` is called before and, with two Columns, when the `copies` that
+/// were started before are complete.
 /// Tiles that the mask's tensors hide entirely are skipped, and those between global tokens and a
-/// window are not loaded. All threads of the block must call it; `copies` that were started before
-/// are complete when work() is called.
+/// window are not loaded. All threads of the block must call it; all `copies` are complete when
+/// work() is called.
 template <typename E, typename Mask, Rows kOrder, typename Columns, int kStages, typename Load,
-          typename Work>
+          typename Ready, typename Work>
 __device__ void for_each_tile(const Mask& mask,
                               TileMask<kOrder, E::kRows, E::kColumns, Mask::kHasPattern>& rows,
                               int first_row, Columns (&stages)[kStages], AsyncCopies& copies,
-                              const Load& load, const Work& work) {
+                              const Load& load, const Ready& ready, const Work& work) {
   static_assert(kStages == 1 || kStages == 2);
   constexpr int kStep = E::kColumns;
   const auto seen = rows.begin(mask, first_row);
@@ -31,7 +33,7 @@ __device__ void for_each_tile(const Mask& mask,
     return !mask.looks_at_tensors() && seen.whole(column, column + kStep);
   };
   const auto compute = [&](int column, const Columns& columns) {
-    if (!by_warp.overlaps(column, column + kStep)) return;
+    if (!E::kWholeBlock && !by_warp.overlaps(column, column + kStep)) return;
     work(column, columns, !mask.looks_at_tensors() && by_warp.whole(column, column + kStep));
   };
   const auto look = [&](int column, Columns& columns) {
@@ -50,7 +52,15 @@ __device__ void for_each_tile(const Mask& mask,
     if (mask.drops()) rows.draw(mask, first_row, column, columns.bits);
   };
 
+  // Copies, and what else this thread wrote, are visible to all threads.
+  const auto publish = [&] {
+    copies.wait();
+    E::publish();
+    __syncthreads();
+  };
+
   if constexpr (kStages == 1) {
+    ready();
     for (int column = begin; column < end; column = next_seen(column + kStep)) {
       __syncthreads();  // all threads are done with the tile before
       look(column, stages[0]);
@@ -59,8 +69,7 @@ __device__ void for_each_tile(const Mask& mask,
         if (!stages[0].bits.any_visible()) continue;
       }
       bring(column, stages[0]);
-      copies.wait();
-      __syncthreads();
+      publish();
       compute(column, stages[0]);
     }
   } else {
@@ -68,17 +77,19 @@ __device__ void for_each_tile(const Mask& mask,
       bring(begin, stages[0]);
       look(begin, stages[0]);
     }
+    publish();
+    ready();
     for (int column = begin, next = begin, stage = 0; column < end;
          column = next, stage = 1 - stage) {
-      copies.wait();
-      __syncthreads();  // copies are visible to all threads, which are done with the tile before
       next = next_seen(column + kStep);
       if (next < end) {
         bring(next, stages[1 - stage]);
         look(next, stages[1 - stage]);
       }
-      if (mask.looks_at_tensors() && !stages[stage].bits.any_visible()) continue;
-      compute(column, stages[stage]);
+      if (!mask.looks_at_tensors() || stages[stage].bits.any_visible()) {
+        compute(column, stages[stage]);
+      }
+      publish();  // all threads are done with the tile, too
     }
   }
 }

@@ -1,13 +1,14 @@
 #pragma once
 
 #include "core/ops/cuda/attention/attention_tile_mask.h"
+#include "core/ops/cuda/attention/attention_warp_tiles.h"
 
 namespace tessera::cuda {
 
 /// Tile products by fp32 multiply-adds, for tensors of dtype T and heads of up to kDims_ columns.
 /// Eight neighboring lanes share a row of a tile; a thread has every 16th row and every 8th column.
 template <typename T, int kDims_, int kRows_, int kColumns_>
-struct FmaTiles {
+struct FmaTiles : WarpTiles<float, kDims_ + 4> {
   using Element = T;
   using Stored = float;  ///< element type in shared memory
   static constexpr int kDims = kDims_, kRows = kRows_, kColumns = kColumns_;

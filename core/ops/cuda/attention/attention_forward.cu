@@ -8,7 +8,7 @@ namespace {
 template <typename E, AttentionForm kForm>
 struct ForwardShared {
   TileMask<Rows::queries, E::kRows, E::kColumns, HeadMask<kForm>::kHasPattern> mask;
-  alignas(16) typename E::Stored queries[E::kRows * E::kStride];
+  alignas(E::kAlignment) typename E::Stored queries[E::kRows * E::kRowSize];
   KeyColumns<E> columns[E::kStages];
   typename E::Exchange exchange;
 };
@@ -55,6 +55,7 @@ template <typename E, AttentionForm kForm>
 __global__ void __launch_bounds__(kAttentionThreads, E::kForwardBlocks)
     forward_kernel(AttentionArguments a, const typename E::Element* q,
                    const typename E::Element* kv, typename E::Element* out, float* log_sum_exp) {
+  if constexpr (!E::kHasCode) return E::trap();
   auto& shared = *dynamic_shared<ForwardShared<E, kForm>>();
   using Place = BlockPlace<kForm>;
   kv = Place::kv_of(a, q, kv);
@@ -68,11 +69,14 @@ __global__ void __launch_bounds__(kAttentionThreads, E::kForwardBlocks)
   const auto load = [&](int key, KeyColumns<E>& columns) {
     load_keys(a, place, kv, key, columns, copies);
   };
+  typename E::Held queries;
+  const auto ready = [&] { E::hold(shared.queries, queries); };
   RunningSoftmax<E> softmax;
   typename E::Sums sums;
   const auto work = [&](int key, const KeyColumns<E>& columns, bool whole) {
     typename E::Scores scores;
-    E::multiply(shared.queries, columns.keys, scores);
+    E::multiply(queries, columns.keys, scores);
+    E::finish(scores);
     mask_scores<E>(mask, shared.mask, columns.bits, whole, a.scale, first, key, scores);
     softmax.absorb(scores, sums);
     if (mask.drops()) {
@@ -85,8 +89,9 @@ __global__ void __launch_bounds__(kAttentionThreads, E::kForwardBlocks)
       }
     }
     E::accumulate(scores, columns.values, sums, shared.exchange);
+    E::finish(sums);
   };
-  for_each_tile<E>(mask, shared.mask, first, shared.columns, copies, load, work);
+  for_each_tile<E>(mask, shared.mask, first, shared.columns, copies, load, ready, work);
 
   float factors[E::kMyRows];
 #pragma unroll

@@ -2,6 +2,7 @@
 
 #include "core/cuda/mma.h"
 #include "core/ops/cuda/attention/attention_tile_mask.h"
+#include "core/ops/cuda/attention/attention_warp_tiles.h"
 
 namespace tessera::cuda {
 
@@ -10,7 +11,7 @@ namespace tessera::cuda {
 /// columns of core/cuda/mma.h. Weights are rounded to bf16 and stay in registers: C of the first
 /// product has the layout of A of the second.
 template <int kDims_, int kColumns_>
-struct MmaTiles {
+struct MmaTiles : WarpTiles<bfloat16, kDims_ + 8> {
   using Element = bfloat16;
   using Stored = bfloat16;
   static constexpr int kDims = kDims_, kRows = 16 * kAttentionWarps, kColumns = kColumns_;
@@ -73,11 +74,8 @@ struct MmaTiles {
     const bfloat16* column = columns + lane % 16 * kStride + 8 * (lane / 16);
 #pragma unroll
     for (int k = 0; k < kColumns; k += 16) {
-      const int j = k / 4;
-      const uint32_t a[4] = {pack_bf16(weights.at[0][j], weights.at[0][j + 1]),
-                             pack_bf16(weights.at[1][j], weights.at[1][j + 1]),
-                             pack_bf16(weights.at[0][j + 2], weights.at[0][j + 3]),
-                             pack_bf16(weights.at[1][j + 2], weights.at[1][j + 3])};
+      uint32_t a[4];
+      pack(weights, k / 16, a);
 #pragma unroll
       for (int n = 0; n < kDims; n += 16) {
         uint32_t b[4];
@@ -85,6 +83,16 @@ struct MmaTiles {
         add_product(sums.at, n / 4, a, b);
       }
     }
+  }
+
+ protected:
+  /// Columns 16 k to 16 k + 15 of the weights as A.
+  __device__ static void pack(const Scores& weights, int k, uint32_t (&a)[4]) {
+    const int j = 4 * k;
+    a[0] = pack_bf16(weights.at[0][j], weights.at[0][j + 1]);
+    a[1] = pack_bf16(weights.at[1][j], weights.at[1][j + 1]);
+    a[2] = pack_bf16(weights.at[0][j + 2], weights.at[0][j + 3]);
+    a[3] = pack_bf16(weights.at[1][j + 2], weights.at[1][j + 3]);
   }
 
  private:

@@ -3,11 +3,13 @@
 #include "core/cuda/async_copies.h"
 #include "core/cuda/dynamic_shared.h"
 #include "core/cuda/launch.h"
+#include "core/cuda/runtime.h"
 #include "core/ops/cuda/attention/attention_fma.h"
 #include "core/ops/cuda/attention/attention_mma.h"
+#include "core/ops/cuda/attention/attention_wgmma.h"
 
-/// Code that attention kernels share besides masks and products. E is a kind of tiles: MmaTiles or
-/// FmaTiles.
+/// Code that attention kernels share besides masks and products. E is a kind of tiles: WgmmaTiles,
+/// MmaTiles or FmaTiles.
 namespace tessera::cuda {
 
 inline constexpr float kLog2E = 1.44269504f, kLn2 = 0.693147181f;
@@ -140,7 +142,9 @@ __device__ void load_tile(const AttentionArguments& a, const typename E::Element
     const int column = thread % kPacks * kPack, end = column < a.d ? min(rows, kTileRows) : 0;
     int row = thread / kPacks;
     const T* from = source + row * stride + column;
-    typename E::Stored* to = tile + row * E::kStride + column;
+    // A multiple of 8 rows further, chunks are swizzled in the same way.
+    static_assert(!E::kWholeBlock || kStep % 8 == 0);
+    typename E::Stored* to = tile + E::template at<kTileRows>(row, column);
 #pragma unroll 4
     for (int i = 0; i < kTileRows / kStep; ++i) {
       const bool within = row < end;
@@ -158,7 +162,7 @@ __device__ void load_tile(const AttentionArguments& a, const typename E::Element
   for (int i = thread; i < kTileRows * E::kDims; i += kAttentionThreads) {
     const int row = i / E::kDims, column = i % E::kDims;
     const float x = row < rows && column < a.d ? to_float(source[row * stride + column]) : 0.0f;
-    E::store(tile + row * E::kStride + column, x);
+    E::store(tile + E::template at<kTileRows>(row, column), x);
   }
 }
 
@@ -166,8 +170,8 @@ __device__ void load_tile(const AttentionArguments& a, const typename E::Element
 template <typename E>
 struct KeyColumns {
   TileBits<E::kRows, E::kColumns> bits;
-  alignas(16) typename E::Stored keys[E::kColumns * E::kStride];
-  alignas(16) typename E::Stored values[E::kColumns * E::kStride];
+  alignas(E::kAlignment) typename E::Stored keys[E::kColumns * E::kRowSize];
+  alignas(E::kAlignment) typename E::Stored values[E::kColumns * E::kRowSize];
 };
 
 /// load_tile() from key `first` on of the place's head.
@@ -192,11 +196,10 @@ __device__ void store_tile(const AttentionArguments& a, const typename E::Stored
     for (int i = thread; i < rows * kPacks; i += kAttentionThreads) {
       const int row = i / kPacks, column = i % kPacks * kPack;
       if (column >= a.d) continue;
+      const typename E::Stored* const from = tile + E::template at<kTileRows>(row, column);
       Pack<T, kPack> pack;
 #pragma unroll
-      for (int j = 0; j < kPack; ++j) {
-        pack.at[j] = from_float<T>(to_float(tile[row * E::kStride + column + j]));
-      }
+      for (int j = 0; j < kPack; ++j) pack.at[j] = from_float<T>(to_float(from[j]));
       *reinterpret_cast<Pack<T, kPack>*>(target + row * stride + column) = pack;
     }
     return;
@@ -204,7 +207,8 @@ __device__ void store_tile(const AttentionArguments& a, const typename E::Stored
   for (int i = thread; i < rows * E::kDims; i += kAttentionThreads) {
     const int row = i / E::kDims, column = i % E::kDims;
     if (column >= a.d) continue;
-    target[row * stride + column] = from_float<T>(to_float(tile[row * E::kStride + column]));
+    const float x = to_float(tile[E::template at<kTileRows>(row, column)]);
+    target[row * stride + column] = from_float<T>(x);
   }
 }
 
@@ -216,7 +220,8 @@ __device__ void put_sums(const typename E::Sums& sums, const float (&factors)[E:
   for (int i = 0; i < E::kMyRows; ++i) {
 #pragma unroll
     for (int j = 0; j < E::kMySums; ++j) {
-      E::store(tile + E::row(i) * E::kStride + E::sum_column(j), sums.at[i][j] * factors[i]);
+      E::store(tile + E::template at<E::kRows>(E::row(i), E::sum_column(j)),
+               sums.at[i][j] * factors[i]);
     }
   }
 }
@@ -286,7 +291,7 @@ __device__ void mask_scores(const Mask& mask,
 /// Calls body.operator()<E>() with the tiles of attention's backward or forward pass for tensors of
 /// T with heads of d columns: as large as 99 KiB of shared memory and a thread's registers allow.
 template <typename T, bool kBackward, typename Body>
-void dispatch_tiles(int d, const Body& body) {
+void dispatch_warp_tiles(int d, const Body& body) {
   if constexpr (std::is_same_v<T, bfloat16>) {
     if (d <= 32) return body.template operator()<MmaTiles<32, 64>>();
     if (d <= 64) return body.template operator()<MmaTiles<64, 64>>();
@@ -299,6 +304,19 @@ void dispatch_tiles(int d, const Body& body) {
     }
   }
   body.template operator()<FmaTiles<T, 256, kBackward ? 16 : 32, 16>>();
+}
+
+/// The same, with wgmma where the GPU and this build have it.
+template <typename T, bool kBackward, typename Body>
+void dispatch_tiles(int d, const Body& body) {
+  if constexpr (std::is_same_v<T, bfloat16>) {
+    if (d <= 128 && has_wgmma()) {
+      if (d <= 32) return body.template operator()<WgmmaTiles<32, 64>>();
+      if (d <= 64) return body.template operator()<WgmmaTiles<64, 64>>();
+      return body.template operator()<WgmmaTiles<128, kBackward ? 32 : 64>>();
+    }
+  }
+  dispatch_warp_tiles<T, kBackward>(d, body);
 }
 
 }  // namespace tessera::cuda

@@ -63,7 +63,7 @@ void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
       attention_arguments(qkv, options, {&qkv, &options.memory.key_values});
   dispatch_float(qkv.dtype(), [&]<typename T>() {
     const AttentionRows<const T> from(a, qkv, options.memory.key_values);
-    dispatch_tiles<T, false>(a.d, [&]<typename E>() {
+    dispatch_warp_tiles<T, false>(a.d, [&]<typename E>() {
       dispatch_form(a, [&]<AttentionForm kForm>() {
         launch("attention_weights",
                attention_launch<E>(a, a.seq, a.heads, sizeof(WeightsShared<E, kForm>)),
