@@ -46,5 +46,13 @@ TEST(CudaArchitectures, AcceptsUnknownArchitectures) {
   EXPECT_TRUE(any_runs_on("all-major", 7, 0));
 }
 
+TEST(CudaArchitectures, NamesCodeForOneArchitecture) {
+  EXPECT_TRUE(any_is_for("80-real,90a-real,100", "90a"));
+  EXPECT_TRUE(any_is_for("90a", "90a"));
+  EXPECT_TRUE(any_is_for("", "90a"));
+  EXPECT_FALSE(any_is_for("80-real,90,100a", "90a"));
+  EXPECT_FALSE(any_is_for("native", "90a"));
+}
+
 }  // namespace
 }  // namespace tessera::cuda

@@ -67,7 +67,7 @@ class GroupProducts {
   std::byte* shared_ = nullptr;
   size_t bytes_ = 0;
   std::vector<Warp> warps_;
-  std::vector<std::vector<Start>> started_;     // by warpgroup
+  std::vector<std::vector<Start>> started_;  // by warpgroup
   // Of each 16 bytes, the writes without a later fence of their thread and then a barrier.
   std::vector<unsigned> unpublished_;
   std::vector<std::vector<uint32_t>> written_;  // 16 bytes each, by thread, since its last fence

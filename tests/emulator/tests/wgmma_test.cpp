@@ -154,6 +154,17 @@ TEST(Wgmma, MatchesTextbook) {
   EXPECT_EQ((error_of<32, 32, false, false>(Bug::none)), 0.0f);
 }
 
+TEST(Wgmma, IsOfHopperAlone) {
+  use_device(0);
+  EXPECT_TRUE(has_wgmma());
+  for (const char* capability : {"8.0", "10.0"}) {
+    const Environment set("TESSERA_EMULATOR_CAPABILITY", capability);
+    use_device(0);  // asks again
+    EXPECT_FALSE(has_wgmma()) << capability;
+  }
+  use_device(0);
+}
+
 TEST(Wgmma, MissingWaitShows) {
   for (const Bug bug : {Bug::no_wait, Bug::waits_for_older}) {
     EXPECT_TRUE(std::isnan(error_of(bug))) << static_cast<int>(bug);

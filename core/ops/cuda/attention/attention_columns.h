@@ -14,10 +14,9 @@ namespace tessera::cuda {
 /// whole)` computes with them, and is called by the warps whose rows may see one of them, or by all
 /// if E::kWholeBlock; `whole` means that the warp's rows see all columns, and then bits.visible may
 /// not have been written. `ready()` is called before and, with two Columns, when the `copies` that
-/// were started before are complete.
-/// Tiles that the mask's tensors hide entirely are skipped, and those between global tokens and a
-/// window are not loaded. All threads of the block must call it; all `copies` are complete when
-/// work() is called.
+/// were started before are complete. Tiles that the mask's tensors hide entirely are skipped, and
+/// those between global tokens and a window are not loaded. All threads of the block must call it;
+/// all `copies` are complete when work() is called.
 template <typename E, typename Mask, Rows kOrder, typename Columns, int kStages, typename Load,
           typename Ready, typename Work>
 __device__ void for_each_tile(const Mask& mask,
@@ -52,7 +51,7 @@ __device__ void for_each_tile(const Mask& mask,
     if (mask.drops()) rows.draw(mask, first_row, column, columns.bits);
   };
 
-  // Copies, and what else this thread wrote, are visible to all threads.
+  // Makes copies, and what else the threads wrote, visible to all of them.
   const auto publish = [&] {
     copies.wait();
     E::publish();
