@@ -30,11 +30,12 @@ const EncodedSource& Encoder::forward(const StepContext& ctx, const SourceTokens
   encoded = {.padded_rows = {source.padded_rows, source.seq_length},
              .rows = ctx.rows.of(source.num_tokens()),
              .states = {},
-             .documents = source.documents,
-             .target_documents = target_documents};
+             .documents = source.cut.defined() ? source.cut.documents : source.documents,
+             .target_documents = target_documents,
+             .cut = source.cut.defined() ? &source.cut : nullptr};
   const StepContext pass = encoded.context(ctx);
   AttentionMask mask;
-  mask.documents = source.documents;
+  mask.documents = source.cut.defined() ? source.cut.own_documents : source.documents;
   const Shape row = {1, source.num_tokens()};
   const Tensor x =
       embeddings_.forward(pass, source.tokens.view(row), source.positions.view(row), {});

@@ -13,7 +13,8 @@ class Encoder {
   /// Declares the word table, which the decoder shares.
   Encoder(ParameterStore& store, const ModelConfig& config, Communicator& tp);
 
-  /// Encodes the sources of a batch, whose target texts start at target_documents[i]. The result,
+  /// Encodes the sources of a batch, whose target texts have the cumulative lengths
+  /// `target_documents`. The result,
   /// whose tensors are in ctx.arena, is valid until the next pass with this slot.
   const EncodedSource& forward(const StepContext& ctx, const SourceTokens& source,
                                const Tensor& target_documents);

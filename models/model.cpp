@@ -117,7 +117,7 @@ Model::HeadPass Model::head_pass(const StepContext& ctx, const TokenBatch& batch
 Tensor Model::hidden_states(const StepContext& ctx, const TokenBatch& batch,
                             const std::optional<OutputRows>& outputs) {
   const EncodedSource* source =
-      encoder_ ? &encoder_->forward(ctx, batch.source, batch.documents) : nullptr;
+      encoder_ ? &encoder_->forward(ctx, batch.source, mask_of(batch).documents) : nullptr;
   const Shape row = {1, batch.num_tokens()};
   const bool has_types = config_.resolved_token_types() > 0;
   const Tensor types = has_types ? batch.token_types.view(row) : Tensor();

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "core/tensor.h"
+#include "parallel/context_cut.h"
 
 namespace tessera {
 
@@ -15,6 +16,9 @@ struct SourceTokens {
   Tensor positions;    // (Ns), within the text
   Tensor padded_rows;  // (Ns), b × Ts + s
   Tensor documents;    // (S + 1), cumulative lengths: text i starts at documents[i]
+
+  /// If it is defined, the tokens are those of a context rank, and `documents` is undefined.
+  ContextCut cut = {};
 
   int64_t num_tokens() const { return tokens.numel(); }
 };
@@ -40,7 +44,7 @@ struct TokenBatch {
   Tensor targets;      // (M)
 
   /// (N) uint8: 1 for tokens whose key is hidden from all queries, those with a target; undefined:
-  /// none is.
+  /// none is, or `cut` has it.
   Tensor hidden;
 
   /// The label of each document; kIgnoreTarget: no loss.
@@ -53,6 +57,10 @@ struct TokenBatch {
   Tensor label_values;  // (S, K) fp32
 
   SourceTokens source = {};
+
+  /// If it is defined, the tokens are those of a context rank, and the S documents are those that
+  /// it counts: documents[i] is the row of the first token, and documents[S] is N.
+  ContextCut cut = {};
 
   int64_t num_tokens() const { return tokens.numel(); }
   int64_t num_documents() const { return documents.numel() - 1; }

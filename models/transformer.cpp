@@ -50,21 +50,23 @@ Transformer::Transformer(ParameterStore& store, const ModelConfig& config, Commu
 
 Transformer::Views Transformer::views(const StepContext& ctx, const AttentionMask& mask,
                                       const Tensor& positions) const {
-  const int64_t window = config_.attention_window;
   Views result{{mask}, {mask}};
-  result.local.mask.causal |= causal_;
-  result.global.mask.causal |= causal_;
-  AttentionMask& local = result.local.mask;
   const bool has_exceptions = config_.attention_dilation > 1 || config_.global_tokens > 0;
   require(mask.prefix == 0 && mask.dilation == 1 && mask.global_tokens == 0 &&
               (mask.window == 0 || !has_exceptions),
           "transformer: prefix, dilation and global tokens of a mask are the model's, but the mask "
           "is: {}",
           to_string(kinds_of(mask)));
-  if (window > 0) {
-    local.window = local.window > 0 ? std::min(local.window, window) : window;
-    local.dilation = config_.attention_dilation;
-    local.global_tokens = config_.global_tokens;
+  for (Visibility* view : {&result.local, &result.global}) {
+    const AttentionMask own = model_mask(config_, causal_, view == &result.local);
+    AttentionMask& both = view->mask;
+    both.causal |= own.causal;
+    both.prefix = own.prefix;
+    if (own.window > 0)
+      both.window = both.window > 0 ? std::min(both.window, own.window) : own.window;
+    both.dilation = own.dilation;
+    both.global_tokens = own.global_tokens;
+    if (ctx.cut != nullptr) view->positions = positions;
   }
   if (attention_plane_ != nullptr) {
     const bool is_additive = config_.attention_plane->is_additive();
@@ -75,7 +77,6 @@ Transformer::Views Transformer::views(const StepContext& ctx, const AttentionMas
             is_additive ? "additive" : "hidden", to_string(kinds_of(mask)));
     result.local.mask.*part = result.global.mask.*part = *attention_plane_;
   }
-  if (causal_) local.prefix = result.global.mask.prefix = config_.attention_prefix;
   result.local.position_bias = result.global.position_bias = position_bias_.table(ctx);
   if (config_.positions != Positions::rotary) return result;
   const auto make_table = [&](const RotaryFrequencies& frequencies) {
@@ -266,9 +267,21 @@ std::vector<Tensor> Transformer::project_source(const StepContext& ctx,
 
 AttentionMask mask_of(const TokenBatch& batch) {
   AttentionMask mask;
-  mask.documents = batch.documents;
+  mask.documents = batch.cut.defined() ? batch.cut.own_documents : batch.documents;
   mask.document_length = batch.document_length;
-  if (batch.hidden.defined()) mask.hidden_keys = batch.hidden.view({1, batch.num_tokens()});
+  const Tensor& hidden = batch.cut.defined() ? batch.cut.hidden : batch.hidden;
+  if (hidden.defined()) mask.hidden_keys = hidden.view({1, hidden.numel()});
+  return mask;
+}
+
+AttentionMask model_mask(const ModelConfig& config, bool causal, bool is_local) {
+  AttentionMask mask;
+  mask.causal = causal;
+  if (causal) mask.prefix = config.attention_prefix;
+  if (!is_local || config.attention_window == 0) return mask;
+  mask.window = config.attention_window;
+  mask.dilation = config.attention_dilation;
+  mask.global_tokens = config.global_tokens;
   return mask;
 }
 
@@ -276,6 +289,7 @@ StepContext context_for(const StepContext& ctx, const TokenBatch& batch) {
   StepContext pass = ctx;
   pass.padded_rows = {batch.padded_rows, batch.seq_length};
   pass.rows = ctx.rows.of(batch.num_tokens());
+  pass.cut = batch.cut.defined() ? &batch.cut : nullptr;
   return pass;
 }
 

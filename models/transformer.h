@@ -112,6 +112,10 @@ class Transformer {
 /// Returns the mask of a batch: tokens attend within their own document.
 AttentionMask mask_of(const TokenBatch& batch);
 
+/// Returns the parts of a model's own mask that are no tensors, of layers with a window or of the
+/// others. `causal`: that of the stack.
+AttentionMask model_mask(const ModelConfig& config, bool causal, bool is_local);
+
 /// Returns `ctx` for a pass over `batch`: activations have a row per token, which the tensor ranks
 /// shard according to ctx.rows.
 StepContext context_for(const StepContext& ctx, const TokenBatch& batch);

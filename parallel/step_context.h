@@ -7,12 +7,14 @@
 #include "core/arena.h"
 #include "core/ops/attention.h"
 #include "core/random.h"
+#include "parallel/context_cut.h"
 #include "parallel/gradient_reducer.h"
 #include "parallel/recompute.h"
 #include "parallel/sequence_shard.h"
 
 namespace tessera {
 
+class Communicator;
 struct StepContext;
 
 /// The use of a block's parameters by a pass.
@@ -59,6 +61,10 @@ struct StepContext {
   /// This tensor rank's local rows outside the tensor regions. If rows are sharded, an activation
   /// there is (1, n, C) for the n local rows, and `padded_rows` still covers all rows.
   SequenceShard rows = {};
+  /// The context ranks; null unless batches may be cut.
+  Communicator* cp = nullptr;
+  /// How the rows of the pass are cut over them; null: they are whole.
+  const ContextCut* cut = nullptr;
 
   void gradient_is_final(const Parameter& parameter) const {
     if (reducer != nullptr) reducer->add(parameter, recorder);

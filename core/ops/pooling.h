@@ -11,12 +11,16 @@ namespace tessera {
 
 /// out[s] = (1 / length of document s) Σ x[row − first] over those rows of the document that x has:
 /// a rank may have only the rows from `first` on. x (..., C); out (S, C), x's dtype or fp32. The
-/// order of a sum depends only on the document's length and the rows that x has.
-void pool_mean(const Tensor& x, const Tensor& documents, Tensor out, int64_t first = 0);
+/// order of a sum depends only on the document's length and the rows that x has. If the documents
+/// are parts of longer ones, which may be empty, `whole` (S + 1) has the cumulative lengths of
+/// these, and lengths are theirs.
+void pool_mean(const Tensor& x, const Tensor& documents, Tensor out, int64_t first = 0,
+               const Tensor& whole = {});
 
 /// dx[row − first] += dout[s] / length of document s, for the rows that dx has: the gradient of
 /// pool_mean. dout (S, C), dx's dtype or fp32; dx (..., C).
-void pool_mean_backward(const Tensor& dout, const Tensor& documents, Tensor dx, int64_t first = 0);
+void pool_mean_backward(const Tensor& dout, const Tensor& documents, Tensor dx, int64_t first = 0,
+                        const Tensor& whole = {});
 
 /// The smallest norm that normalize_rows divides by, as in torch.nn.functional.normalize.
 inline constexpr float kSmallestNorm = 1e-12f;

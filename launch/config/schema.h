@@ -531,7 +531,11 @@ template <MaybeConst<ParallelSection> Section>
 void describe(Section& parallel, auto& field) {
   field("tensor", parallel.tensor, IntegerIn{1, kMaxWidth},
         "Tensor-parallel size: the number of ranks that share one replica of the model. The "
-        "data-parallel size is the number of ranks divided by this.");
+        "data-parallel size is the number of ranks divided by this and by `context`.");
+  field("context", parallel.context, IntegerIn{1, kMaxWidth},
+        "Context-parallel size: the number of ranks that share the tokens of each micro-batch, so "
+        "that longer sequences fit. Each has equally many of them, so cut that attention has about "
+        "the same work on each, and attention exchanges keys and values. Any mask is possible.");
   field("zero", parallel.zero, IntegerIn{0, 3},
         "ZeRO stage: what data ranks share instead of repeating it. 1 shards the optimizer's "
         "moments, the average of `optimizer.ema_decay` and the master weights of `precision: "

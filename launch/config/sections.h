@@ -90,13 +90,14 @@ struct DataSection {
 
 struct ParallelSection {
   int64_t tensor = 1;                    ///< ranks that share one replica of the model
+  int64_t context = 1;                   ///< ranks that share the rows of the same samples
   int64_t zero = 0;                      ///< stage of ZeRO: 0 to 3
   int64_t shard = 0;                     ///< replicas that share the shards of ZeRO; 0: all
   bool sequence = false;                 ///< and the rows of activations outside tensor regions
   DType grad_reduce_dtype = DType::f32;  ///< of gradient sums over data ranks: f32 or bf16
   Backend backend = Backend::automatic;  ///< for tensors on GPUs
 
-  GridShape grid_shape() const { return {.tensor = tensor, .shards = zero > 0 ? shard : 1}; }
+  GridShape grid_shape() const { return {.context = context, .tensor = tensor, .shards = zero > 0 ? shard : 1}; }
 
   bool operator==(const ParallelSection&) const = default;
 };

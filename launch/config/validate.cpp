@@ -52,6 +52,30 @@ void check_tensor_parallel(const RunConfig& config, int world_size, LayoutRules&
       tensor, model.num_heads, model.num_heads);
 }
 
+/// What the number of ranks is divided by to get that of the data ranks: "parallel.tensor = 2".
+std::string ranks_of_samples(const RunConfig& config) {
+  const ParallelSection& parallel = config.parallel;
+  if (parallel.context == 1) return fmt::format("parallel.tensor = {}", parallel.tensor);
+  return fmt::format("(parallel.tensor × context) = {}", parallel.tensor * parallel.context);
+}
+
+void check_context(const RunConfig& config, LayoutRules& rules) {
+  const int64_t context = config.parallel.context;
+  rules.require(
+      context <= config.model.seq_length, "parallel.context", context,
+      "parallel.context is {}, but model.seq_length is {}: more context ranks than tokens "
+      "would leave ranks without any, so choose at most {}",
+      context, config.model.seq_length, config.model.seq_length);
+  rules.require(context == 1 || config.log.noise_scale_interval == 0, "parallel.context", context,
+                "parallel.context is {}, but log.noise_scale_interval is {}, and no context rank "
+                "has the gradient of a whole micro-batch: choose 0, or 1 as parallel.context",
+                context, config.log.noise_scale_interval);
+  rules.require(context == 1 || !config.train.cudnn_dropout, "parallel.context", context,
+                "parallel.context is {}, but train.cudnn_dropout is true, and cuDNN draws other "
+                "bits for each rank's tokens: choose false, or 1 as parallel.context",
+                context);
+}
+
 void check_gradients(const RunConfig& config, int world_size, LayoutRules& rules) {
   const int64_t tensor = config.parallel.tensor;
   rules.require(
@@ -87,9 +111,9 @@ void check_batch(const RunConfig& config, int world_size, LayoutRules& rules) {
   if (config.automatic.contains("batch.micro")) {
     rules.require(
         global % data_ranks == 0, "batch.global", global,
-        "batch.global is {}, but there are {} data ranks ({} ranks / parallel.tensor = {}): every "
-        "data rank computes the same number of sequences, so choose a multiple of {} ({})",
-        global, data_ranks, world_size, config.parallel.tensor, data_ranks,
+        "batch.global is {}, but there are {} data ranks ({} ranks / {}): every data rank computes "
+        "the same number of sequences, so choose a multiple of {} ({})",
+        global, data_ranks, world_size, ranks_of_samples(config), data_ranks,
         nearest_multiples(global, data_ranks));
     return;
   }
@@ -102,11 +126,11 @@ void check_batch(const RunConfig& config, int world_size, LayoutRules& rules) {
           : "";
   rules.require(
       false, "batch.global", global,
-      "batch.global is {}, but batch.micro × data ranks = {} × {} = {} ({} ranks / "
-      "parallel.tensor = {} / {} = {} data ranks): every data rank computes the same number of "
-      "micro-batches, so choose a multiple of {} ({}) as batch.global{}",
-      global, micro, data_ranks, micro * data_ranks, world_size, world_size, config.parallel.tensor,
-      data_ranks, micro * data_ranks, nearest_multiples(global, micro * data_ranks), smaller_micro);
+      "batch.global is {}, but batch.micro × data ranks = {} × {} = {} ({} ranks / {}): every "
+      "data rank computes the same number of micro-batches, so choose a multiple of {} ({}) as "
+      "batch.global{}",
+      global, micro, data_ranks, micro * data_ranks, world_size, ranks_of_samples(config),
+      micro * data_ranks, nearest_multiples(global, micro * data_ranks), smaller_micro);
 }
 
 /// Only data without a tokenizer needs to be told its special tokens.
@@ -356,6 +380,7 @@ void check_token_count(const RunConfig& config) {
 std::vector<BrokenRule> broken_layout_rules(const RunConfig& config, int world_size) {
   LayoutRules rules;
   check_tensor_parallel(config, world_size, rules);
+  check_context(config, rules);
   check_gradients(config, world_size, rules);
   check_shards(config, world_size, rules);
   check_batch(config, world_size, rules);

@@ -154,14 +154,17 @@ void TargetCounts::add(const TokenBatch& batch) {
   documents += batch.num_documents();
   document_targets += std::count_if(labels.begin(), labels.end(),
                                     [](int32_t label) { return label != kIgnoreTarget; });
-  const auto ends = batch.documents.span<int32_t>();
+  if (batch.source.tokens.defined()) source_tokens += batch.source.num_tokens();
+  const ContextCut &cut = batch.cut, &source_cut = batch.source.cut;
+  if (cut.defined() && cut.rank > 0) return;  // the first rank counts the pairs of all
+  const auto ends = (cut.defined() ? cut.documents : batch.documents).span<int32_t>();
   for (size_t i = 0; i + 1 < ends.size(); ++i) {
     const int64_t length = ends[i + 1] - ends[i];
     pairs += length * length;
   }
   if (!batch.source.tokens.defined()) return;
-  source_tokens += batch.source.num_tokens();
-  const auto source_ends = batch.source.documents.span<int32_t>();
+  const auto source_ends =
+      (source_cut.defined() ? source_cut.documents : batch.source.documents).span<int32_t>();
   for (size_t i = 0; i + 1 < ends.size(); ++i) {
     const int64_t length = source_ends[i + 1] - source_ends[i];
     source_pairs += length * length;

@@ -52,8 +52,9 @@ ContinuationScores score_continuations(const EvaluationPass& pass, const TokenBa
     all_or_none(pass.groups.world, [&] { loaded = &pass.batches.take(); });
     pass.arena.reset();
     const StepContext ctx = evaluation_context(pass.arena, pass.rows);
-    const TargetScores each = pass.model.token_scores(ctx, pass.device_batch.upload(*loaded));
-    add_scores(loaded->batch(), each, {log_likelihoods, misses});
+    const TargetScores each = pass.model.token_scores(ctx, pass.device_batch.upload_whole(*loaded));
+    // Every context rank computes the same scores, of which one counts.
+    if (pass.groups.cp->rank() == 0) add_scores(loaded->whole(), each, {log_likelihoods, misses});
     if (on_batch) on_batch();
   }
   // Each continuation is on one data rank, and 0 on the others.

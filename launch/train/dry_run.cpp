@@ -83,26 +83,31 @@ class DryMicroSteps final : public MicroStepRunner {
   Tensor embeddings_;
 };
 
-void dry_evaluate(Model& model, const TokenBatch& batch, const SequenceShard& rows, Arena& arena) {
+void dry_evaluate(Model& model, const TokenBatch& batch, const SequenceShard& rows, Arena& arena,
+                  Communicator* cp = nullptr) {
   const FlightRecorder::Scope unrecorded(nullptr);
   arena.reset();
-  const StepContext ctx = evaluation_context(arena, rows);
+  const StepContext ctx = evaluation_context(arena, rows, cp);
   const Tensor predictions = allocate_predictions(arena, model.config(), batch);
   model.evaluate(ctx, batch, {Tensor(nullptr, {LossSums::kCount}, DType::f64, kMeta)}, predictions,
                  allocate_losses(arena, batch));
-  if (traits_of(model.config()).objective != Objective::causal_lm) return;
-  arena.reset();
-  model.token_scores(ctx, batch);  // of multiple-choice questions
 }
 
-/// Returns the batch with only its first targets.
+/// Scores multiple-choice questions.
+void dry_score(Model& model, const TokenBatch& batch, const SequenceShard& rows, Arena& arena) {
+  if (traits_of(model.config()).objective != Objective::causal_lm) return;
+  const FlightRecorder::Scope unrecorded(nullptr);
+  arena.reset();
+  model.token_scores(evaluation_context(arena, rows), batch);
+}
+
+}  // namespace
+
 TokenBatch with_targets(TokenBatch batch, int64_t count) {
   batch.targets = batch.targets.slice(0, count);
   batch.target_rows = batch.target_rows.slice(0, count);
   return batch;
 }
-
-}  // namespace
 
 DryRun::DryRun(const StepOptions& options, MetaGroups& meta)
     : options_(options),
@@ -128,14 +133,28 @@ void DryRun::train_step(const TokenBatch& batch, const TargetCounts& counts, Wor
 }
 
 void DryRun::run_largest() {
-  for (const TokenBatch& batch : batches_for_memory(options_.model, options_.batch.micro)) {
+  const ContextShape context = context_of(meta_.groups());
+  const bool evaluates_cut = !evaluates_whole_batches(options_.model);
+  for (const TokenBatch& batch :
+       batches_for_memory(options_.model, options_.batch.micro, context)) {
     train_step(batch, {});
+    if (evaluates_cut) evaluate(batch);
+  }
+  if (evaluates_cut) return;
+  for (const TokenBatch& batch : batches_for_memory(options_.model, options_.batch.micro)) {
     evaluate(batch);
   }
 }
 
 void DryRun::evaluate(const TokenBatch& batch) {
-  dry_evaluate(model_, batch, sequence_shard(options_.parallel, meta_.groups()), arena_);
+  const ParallelGroups& groups = meta_.groups();
+  dry_evaluate(model_, batch, sequence_shard(options_.parallel, groups), arena_, groups.cp.get());
+}
+
+void DryRun::score_continuations() {
+  for (const TokenBatch& batch : batches_for_memory(options_.model, options_.batch.micro)) {
+    dry_score(model_, batch, sequence_shard(options_.parallel, meta_.groups()), arena_);
+  }
 }
 
 size_t DryRun::write_sample() {
@@ -160,21 +179,25 @@ size_t plan_evaluation_arena(const ModelConfig& config, DType precision, int64_t
   Arena arena(kMeta);
   for (const TokenBatch& batch : batches_for_memory(config, micro_batch)) {
     dry_evaluate(model, batch, {}, arena);
+    dry_score(model, batch, {}, arena);
   }
   return arena.peak();
 }
 
-std::vector<TokenBatch> largest_batches(const ModelConfig& config, int64_t micro_batch) {
+std::vector<TokenBatch> largest_batches(const ModelConfig& config, int64_t micro_batch,
+                                        const ContextShape& context) {
   const ModelTraits traits = traits_of(config);
   TokenBatch full = full_batch_on_meta(batch_shape(micro_batch, traits));
   // One row with a label is one document, or one of each text.
   const int64_t documents = full.sequences * std::max<int64_t>(1, traits.texts_of_sample);
   keep_documents(full, documents);
+  full = cut_on_meta(full, context);
   return {full, with_targets(full, full.num_targets() - 1)};
 }
 
-std::vector<TokenBatch> batches_for_memory(const ModelConfig& config, int64_t micro_batch) {
-  std::vector<TokenBatch> batches = largest_batches(config, micro_batch);
+std::vector<TokenBatch> batches_for_memory(const ModelConfig& config, int64_t micro_batch,
+                                           const ContextShape& context) {
+  std::vector<TokenBatch> batches = largest_batches(config, micro_batch, context);
   const TokenBatch full = batches[0];
   const ReadByHeads read = read_by_heads(config);
   const int64_t others = read.first_tokens ? full.num_documents() : 0;

@@ -6,6 +6,7 @@
 #include "core/arena.h"
 #include "core/trace/work_log.h"
 #include "launch/config/sections.h"
+#include "launch/data/loading/context_cut.h"
 #include "launch/train/train_step.h"
 #include "models/model.h"
 #include "parallel/meta_communicator.h"
@@ -29,6 +30,8 @@ class DryRun {
 
   /// Evaluates one micro-batch.
   void evaluate(const TokenBatch& batch);
+  /// Scores multiple-choice questions in the largest micro-batches, which are whole.
+  void score_continuations();
 
   /// Writes a text for a prompt of eval.prompts. Returns the bytes that this needs besides
   /// activations.
@@ -57,11 +60,21 @@ size_t plan_evaluation_arena(const ModelConfig& config, DType precision, int64_t
                              Communicator& tp);
 
 /// The micro-batches with the most rows: every token has a target, or all but one, so that the rows
-/// with targets have to be gathered.
-std::vector<TokenBatch> largest_batches(const ModelConfig& config, int64_t micro_batch);
+/// with targets have to be gathered. `context` is this rank's, if they are cut.
+std::vector<TokenBatch> largest_batches(const ModelConfig& config, int64_t micro_batch,
+                                        const ContextShape& context = {});
+
+/// The context ranks of a dry run, in which no mask matters.
+inline ContextShape context_of(const ParallelGroups& groups) {
+  return {.ranks = groups.cp->size(), .rank = groups.cp->rank()};
+}
+
+/// The batch with only its first targets.
+TokenBatch with_targets(TokenBatch batch, int64_t count);
 
 /// The micro-batches that need the most memory: these, and the one of which the last block chooses
 /// the most rows (models/output_rows.h), because small models save less than the copies need.
-std::vector<TokenBatch> batches_for_memory(const ModelConfig& config, int64_t micro_batch);
+std::vector<TokenBatch> batches_for_memory(const ModelConfig& config, int64_t micro_batch,
+                                           const ContextShape& context = {});
 
 }  // namespace tessera

@@ -15,12 +15,18 @@ OwnedTensor on_host(const Tensor& tensor) {
   return result;
 }
 
-StepContext evaluation_context(Arena& arena, const SequenceShard& rows) {
+StepContext evaluation_context(Arena& arena, const SequenceShard& rows, Communicator* cp) {
   StepContext ctx{arena};
+  ctx.cp = cp;
   ctx.training = false;
   ctx.recompute = Recompute::block;  // no backward pass reads what a block computes
   ctx.rows = rows;
   return ctx;
+}
+
+bool evaluates_whole_batches(const ModelConfig& config) {
+  const ModelTraits traits = traits_of(config);
+  return traits.token_labels || traits.objective == Objective::embedding;
 }
 
 Tensor allocate_predictions(Arena& arena, const ModelConfig& config, const TokenBatch& batch) {
@@ -49,18 +55,26 @@ Evaluation evaluate(const EvaluationPass& pass, int64_t num_batches,
   const OwnedTensor owned_sums({LossSums::kCount}, DType::f64, device);
   const LossSums sums{owned_sums.tensor};
   fill(sums.values, 0.0);
+  const bool whole = evaluates_whole_batches(pass.config);
+  const bool counts_here = !whole || pass.groups.cp->rank() == 0;
   all_or_none(pass.groups.world, [&] { pass.batches.start(num_batches); });
   while (pass.batches.has_next()) {
     BatchBuffers* loaded = nullptr;
     // Data ranks read different samples, so a damaged one may affect a single rank.
     all_or_none(pass.groups.world, [&] { loaded = &pass.batches.take(); });
-    const TokenBatch micro_batch = loaded->batch();
+    const TokenBatch micro_batch = whole ? loaded->whole() : loaded->batch();
     pass.arena.reset();
-    const StepContext ctx = evaluation_context(pass.arena, pass.rows);
+    const StepContext ctx = evaluation_context(pass.arena, pass.rows, pass.groups.cp.get());
     const Tensor predictions = allocate_predictions(pass.arena, pass.config, micro_batch);
     TargetLosses losses;
     if (datasets.reads_losses()) losses = allocate_losses(pass.arena, micro_batch);
-    pass.model.evaluate(ctx, pass.device_batch.upload(*loaded), sums, predictions, losses);
+    const TokenBatch on_device =
+        whole ? pass.device_batch.upload_whole(*loaded) : pass.device_batch.upload(*loaded);
+    pass.model.evaluate(ctx, on_device, sums, predictions, losses);
+    if (!counts_here) {
+      fill(sums.values, 0.0);
+      continue;
+    }
     const OwnedTensor predicted = on_host(predictions);
     found.add(micro_batch, predicted.tensor);
     const OwnedTensor of_tokens = on_host(losses.tokens), of_documents = on_host(losses.documents);

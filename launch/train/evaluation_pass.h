@@ -40,8 +40,12 @@ using OnEvaluated = std::function<void(const TokenBatch& batch)>;
 /// A copy in host memory; undefined if `tensor` is.
 OwnedTensor on_host(const Tensor& tensor);
 
-/// The context for evaluating one micro-batch.
-StepContext evaluation_context(Arena& arena, const SequenceShard& rows);
+/// The context for evaluating one micro-batch, which may be cut over `cp`.
+StepContext evaluation_context(Arena& arena, const SequenceShard& rows, Communicator* cp = nullptr);
+
+/// Whether every context rank evaluates whole micro-batches, of which the first one counts: metrics
+/// need all words of a text, or all texts of a sample, on one rank.
+bool evaluates_whole_batches(const ModelConfig& config);
 
 /// Memory for the predictions of Model::evaluate() with a head for labels or embeddings; otherwise
 /// undefined.

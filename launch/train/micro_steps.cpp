@@ -26,7 +26,11 @@ std::optional<std::string> cuda_graph_unsupported_reason(const StepOptions& opti
   if (traits_of(options.model).objective == Objective::embedding) {
     return "the loss of model.head: embedding compares all micro-batches";
   }
-  return groups.tp->size() > 1 ? groups.tp->capture_unsupported_reason() : std::nullopt;
+  for (const Communicator* group : {groups.tp.get(), groups.cp.get()}) {
+    if (group->size() == 1) continue;
+    if (auto reason = group->capture_unsupported_reason()) return reason;
+  }
+  return std::nullopt;
 }
 
 MicroSteps::Shape::Shape(const TokenBatch& batch) : document_length(batch.document_length) {
@@ -35,9 +39,9 @@ MicroSteps::Shape::Shape(const TokenBatch& batch) : document_length(batch.docume
   }
 }
 
-MicroSteps::MicroSteps(Model& model, ParameterStore& store, Communicator& tensor, Device device,
-                       bool use_graphs)
-    : model_(model), store_(store), tensor_(tensor), use_graphs_(use_graphs) {
+MicroSteps::MicroSteps(Model& model, ParameterStore& store, const ParallelGroups& groups,
+                       Device device, bool use_graphs)
+    : model_(model), store_(store), groups_(groups), use_graphs_(use_graphs) {
   if (!use_graphs) return;
   rng_offset_ = OwnedTensor({2}, DType::i64, device);
   scale_ = OwnedTensor({2}, DType::f32, device);
@@ -109,7 +113,9 @@ MicroSteps::Action MicroSteps::preferred_action(const Captured* captured) const 
 
 MicroSteps::Action MicroSteps::agree(Action action) {
   auto number = static_cast<int32_t>(action);
-  tensor_.all_reduce(Tensor(&number, {1}, DType::i32, kCpu), ReduceOp::max);
+  for (Communicator* group : {groups_.tp.get(), groups_.cp.get()}) {
+    group->all_reduce(Tensor(&number, {1}, DType::i32, kCpu), ReduceOp::max);
+  }
   return static_cast<Action>(number);
 }
 
@@ -118,8 +124,13 @@ std::optional<std::string> MicroSteps::capture(Captured& captured, const Pass& p
   const std::optional<std::string> local = capture_local(captured, pass);
   if (agree(local ? Action::stop : Action::capture) == Action::capture) return std::nullopt;
   if (overwrites) store_.invalidate_grads();  // the layers have marked them as valid
-  const std::vector<std::string> all = all_gather_strings(tensor_, local.value_or(""));
-  return *std::ranges::find_if_not(all, &std::string::empty);
+  std::string why_not = local.value_or("");
+  for (Communicator* group : {groups_.tp.get(), groups_.cp.get()}) {
+    const std::vector<std::string> all = all_gather_strings(*group, why_not);
+    const auto found = std::ranges::find_if_not(all, &std::string::empty);
+    if (found != all.end()) why_not = *found;
+  }
+  return why_not;
 }
 
 std::optional<std::string> MicroSteps::capture_local(Captured& captured, const Pass& pass) {

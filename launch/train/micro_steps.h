@@ -38,18 +38,18 @@ std::optional<std::string> cuda_graph_unsupported_reason(const StepOptions& opti
 /// A micro-step is cut where the host has something to do (PassRecorder): where a bucket of
 /// gradients is final, it starts the bucket's sum between two parts. Gradient sums are therefore
 /// never captured, and data ranks may have batches of different shapes. The collectives of tensor
-/// ranks within each layer are captured. Every rank must capture a captured collective, so tensor
-/// ranks vote on each micro-step, which costs the host an exchange of one number.
+/// and context ranks within each layer are captured. Every rank must capture a captured collective,
+/// so these ranks vote on each micro-step, which costs the host an exchange of one number.
 class MicroSteps final : public MicroStepRunner {
  public:
   /// Set `use_graphs` only if cuda_graph_unsupported_reason() is nullopt. The model, its parameters
-  /// in `store`, on `device`, and the tensor ranks' communicator must outlive this.
-  MicroSteps(Model& model, ParameterStore& store, Communicator& tensor, Device device,
+  /// in `store`, on `device`, and the groups must outlive this.
+  MicroSteps(Model& model, ParameterStore& store, const ParallelGroups& groups, Device device,
              bool use_graphs);
 
   /// Like Model::train. Always pass the same empty arena, the same reducer or none, and the same
-  /// sums; the scale is passed by value. Falls back to a plain run if any tensor rank cannot
-  /// capture. Collective over the tensor ranks.
+  /// sums; the scale is passed by value. Falls back to a plain run if any tensor or context rank
+  /// cannot capture. Collective over these ranks.
   void run(const StepContext& ctx, const TokenBatch& batch, const LossWeights& scale,
            const LossSums& sums) override;
 
@@ -102,7 +102,7 @@ class MicroSteps final : public MicroStepRunner {
     }
   };
 
-  /// How a micro-step is executed; the highest value of all tensor ranks wins.
+  /// How a micro-step is executed; the highest value of all ranks that vote wins.
   enum class Action : int32_t { launch, capture, run, stop };
 
   /// The arguments of run().
@@ -120,7 +120,7 @@ class MicroSteps final : public MicroStepRunner {
   /// The action this rank prefers, given the captured graph, if any.
   Action preferred_action(const Captured* captured) const;
   Action agree(Action action);
-  /// Returns why capturing failed on any tensor rank; nullopt if it succeeded. After a failure,
+  /// Returns why capturing failed on any rank that votes; nullopt if it succeeded. After a failure,
   /// gradients are as invalid as before.
   std::optional<std::string> capture(Captured& captured, const Pass& pass);
   std::optional<std::string> capture_local(Captured& captured, const Pass& pass);
@@ -129,7 +129,7 @@ class MicroSteps final : public MicroStepRunner {
 
   Model& model_;
   ParameterStore& store_;
-  Communicator& tensor_;
+  const ParallelGroups& groups_;
   bool use_graphs_;
   // Inputs that graphs read on each launch.
   OwnedTensor rng_offset_;  // (2) int64, see StepContext::rng_offset

@@ -68,7 +68,8 @@ std::vector<cuda::ProductKey> products_of_step(const StepOptions& options,
   ProductLog log;
   const ProductLog::Scope scope(&log);
   WorkLog of_gpu;  // with it, a step adds to gradients like CUDA graphs do
-  for (const TokenBatch& batch : largest_batches(options.model, options.batch.micro)) {
+  for (const TokenBatch& batch :
+       largest_batches(options.model, options.batch.micro, context_of(groups))) {
     dry_run.train_step(batch, {});
     dry_run.train_step(batch, {}, &of_gpu);
   }

@@ -1,7 +1,8 @@
 #pragma once
 
 #include "core/parameters/flat_layout.h"
-#include "launch/config/sections.h"
+#include "launch/config/run_config.h"
+#include "launch/data/loading/batch_buffers.h"
 #include "parallel/process_grid.h"
 #include "parallel/sequence_shard.h"
 
@@ -24,6 +25,25 @@ inline OptimizerSharding sharding_of_frozen(const ParallelSection& parallel,
   const bool shards_values = parallel.zero >= 3;
   const Communicator& group = shards_values ? *groups.shards : *groups.replicas;
   return {.num_shards = group.size(), .shard = group.rank(), .shards_values = shards_values};
+}
+
+/// The micro-batches of an evaluation, which are cut over the context ranks.
+inline BatchShape evaluation_shape(const RunConfig& config, const ParallelGroups& groups) {
+  BatchShape shape = batch_shape(config.batch.micro, config.model, config.mlm);
+  if (groups.cp->size() > 1) {
+    shape.context = context_shape(config.model, groups.cp->size(), groups.cp->rank());
+  }
+  return shape;
+}
+
+/// The same of a step. Those that are cut get no padding, which all would be on one rank.
+inline BatchShape training_shape(const RunConfig& config, const ParallelGroups& groups,
+                                 Device device) {
+  BatchShape shape = evaluation_shape(config, groups);
+  shape.repeats_sizes =
+      groups.cp->size() == 1 &&
+      training_batch_shape(config.batch.micro, config.model, config.mlm, device).repeats_sizes;
+  return shape;
 }
 
 /// How tensor ranks share activations.

@@ -154,6 +154,7 @@ StepContext TrainStep::context_of(int64_t step, const MicroBatchSource& batches,
   ctx.step = narrow<uint32_t>(step);
   ctx.first_sequence = batches.first_sequence(i);
   ctx.rows = sequence_shard(options_.parallel, groups_);
+  ctx.cp = groups_.cp.get();
   return ctx;
 }
 
@@ -184,8 +185,11 @@ void TrainStep::embed_and_backward(int64_t step, MicroBatchSource& batches, Micr
     const TrafficScope traffic(Traffic::loss);
     const Tensor own_rows = embeddings.slice(own.begin * texts, own.end * texts);
     groups_.dp->all_gather(own_rows, embeddings);
+    // All context ranks compute the same loss, of which one counts.
+    Tensor loss = LossSums{sums_.tensor}.document_loss();
+    if (groups_.cp->rank() > 0) loss = arena_.allocate({1}, DType::f64);
     contrastive_->loss_and_gradient(arena_, embeddings, own, one_over(counts.document_targets),
-                                    LossSums{sums_.tensor}.document_loss(), gradient);
+                                    loss, gradient);
   };
   if (batches.size() == 1) {  // nothing is computed twice
     const TokenBatch batch = embed(0);

@@ -91,13 +91,10 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
       tokenizer_(data.tokenizer),
       token_bytes_(data.eval && data.tokenizer ? TokenBytes(*data.tokenizer) : TokenBytes()),
       chat_(data.chat ? data.chat : config.data.chat_form),
-      device_batch_(batch_shape(config.batch.micro, config.model, config.mlm), device,
-                    /*stages=*/true),
-      step_batches_(batches_,
-                    training_batch_shape(config.batch.micro, config.model, config.mlm, device),
-                    device_batch_, device),
-      eval_batches_(batches_, batch_shape(config.batch.micro, config.model, config.mlm), device),
-      micro_steps_(*model_, store_, *groups.tp, device,
+      device_batch_(evaluation_shape(config, groups), device, /*stages=*/true),
+      step_batches_(batches_, training_shape(config, groups, device), device_batch_, device),
+      eval_batches_(batches_, evaluation_shape(config, groups), device),
+      micro_steps_(*model_, store_, groups, device,
                    !cuda_graph_unsupported_reason(config.step_options(), device, groups)),
       background_save_(groups.world) {
   if constexpr (kHasCuda) {

@@ -37,9 +37,10 @@ double dot(const A* a, const B* b, int64_t columns) {
 
 }  // namespace
 
-void pool_mean(const Tensor& x, const Tensor& documents, Tensor out, int64_t first) {
+void pool_mean(const Tensor& x, const Tensor& documents, Tensor out, int64_t first,
+               const Tensor& whole) {
   const int64_t columns = x.dim(-1), rows = rows_of(x);
-  const int32_t* ends = documents.data<int32_t>();
+  const int32_t *ends = documents.data<int32_t>(), *lengths = whole.data<int32_t>();
   dispatch_float(x.dtype(), [&]<typename T>() {
     dispatch_float(out.dtype(), [&]<typename Out>() {
       const T* from = x.data<T>();
@@ -47,7 +48,7 @@ void pool_mean(const Tensor& x, const Tensor& documents, Tensor out, int64_t fir
       parallel_for(out.dim(0), 1, [=](int64_t begin, int64_t end) {
         for (int64_t s = begin; s < end; ++s) {
           const Range local = local_rows(ends, s, first, rows);
-          const float factor = one_over_length(ends, s);
+          const float factor = one_over_length(lengths, s);
           for (int64_t c = 0; c < columns; c += kStrip) {
             float sum[kStrip] = {};
             const int64_t width = std::min(kStrip, columns - c);
@@ -66,9 +67,10 @@ void pool_mean(const Tensor& x, const Tensor& documents, Tensor out, int64_t fir
   });
 }
 
-void pool_mean_backward(const Tensor& dout, const Tensor& documents, Tensor dx, int64_t first) {
+void pool_mean_backward(const Tensor& dout, const Tensor& documents, Tensor dx, int64_t first,
+                        const Tensor& whole) {
   const int64_t columns = dx.dim(-1), rows = rows_of(dx);
-  const int32_t* ends = documents.data<int32_t>();
+  const int32_t *ends = documents.data<int32_t>(), *lengths = whole.data<int32_t>();
   dispatch_float(dx.dtype(), [&]<typename T>() {
     dispatch_float(dout.dtype(), [&]<typename Out>() {
       const Out* from = dout.data<Out>();
@@ -76,7 +78,7 @@ void pool_mean_backward(const Tensor& dout, const Tensor& documents, Tensor dx, 
       parallel_for(dout.dim(0), 1, [=](int64_t begin, int64_t end) {
         for (int64_t s = begin; s < end; ++s) {
           const Range local = local_rows(ends, s, first, rows);
-          const float factor = one_over_length(ends, s);
+          const float factor = one_over_length(lengths, s);
           const Out* add = from + s * columns;
           for (int64_t row = local.begin; row < local.end; ++row) {
             T* sum = to + row * columns;

@@ -11,13 +11,18 @@ __device__ int64_t clamped(int64_t row, int64_t rows) {
   return row < 0 ? 0 : row < rows ? row : rows;
 }
 
+/// Of the document of this block.
+__device__ float one_over_length(const int32_t* documents) {
+  return 1.0f / static_cast<float>(documents[blockIdx.x + 1] - documents[blockIdx.x]);
+}
+
 template <typename T, typename Out>
-__global__ void pool_mean_kernel(const T* x, const int32_t* documents, int64_t columns,
-                                 Range local_rows, Out* out) {
+__global__ void pool_mean_kernel(const T* x, const int32_t* documents, const int32_t* whole,
+                                 int64_t columns, Range local_rows, Out* out) {
   const int64_t first = documents[blockIdx.x], last = documents[blockIdx.x + 1];
   const int64_t begin = clamped(first - local_rows.begin, local_rows.size());
   const int64_t end = clamped(last - local_rows.begin, local_rows.size());
-  const float factor = 1.0f / static_cast<float>(last - first);
+  const float factor = one_over_length(whole);
   for (int64_t c = threadIdx.x; c < columns; c += blockDim.x) {
     float sum = 0.0f;
     for (int64_t row = begin; row < end; ++row) sum += to_float(x[row * columns + c]);
@@ -27,11 +32,12 @@ __global__ void pool_mean_kernel(const T* x, const int32_t* documents, int64_t c
 
 template <typename T, typename Out>
 __global__ void pool_mean_backward_kernel(const Out* dout, const int32_t* documents,
-                                          int64_t columns, Range local_rows, T* dx) {
+                                          const int32_t* whole, int64_t columns, Range local_rows,
+                                          T* dx) {
   const int64_t first = documents[blockIdx.x], last = documents[blockIdx.x + 1];
   const int64_t begin = clamped(first - local_rows.begin, local_rows.size());
   const int64_t end = clamped(last - local_rows.begin, local_rows.size());
-  const float factor = 1.0f / static_cast<float>(last - first);
+  const float factor = one_over_length(whole);
   for (int64_t c = threadIdx.x; c < columns; c += blockDim.x) {
     const float add = factor * to_float(dout[blockIdx.x * columns + c]);
     for (int64_t row = begin; row < end; ++row) {
@@ -84,23 +90,26 @@ __global__ void normalize_rows_backward_kernel(const float* dy, const float* y, 
 
 }  // namespace
 
-void pool_mean(const Tensor& x, const Tensor& documents, Tensor out, int64_t first) {
+void pool_mean(const Tensor& x, const Tensor& documents, Tensor out, int64_t first,
+               const Tensor& whole) {
   const int64_t columns = x.dim(-1);
   dispatch_float(x.dtype(), [&]<typename T>() {
     dispatch_float(out.dtype(), [&]<typename Out>() {
       launch("pool_mean", block_per_row(out.dim(0), columns), pool_mean_kernel<T, Out>, x.data<T>(),
-             documents.data<int32_t>(), columns, Range{first, first + rows_of(x)}, out.data<Out>());
+             documents.data<int32_t>(), whole.data<int32_t>(), columns,
+             Range{first, first + rows_of(x)}, out.data<Out>());
     });
   });
 }
 
-void pool_mean_backward(const Tensor& dout, const Tensor& documents, Tensor dx, int64_t first) {
+void pool_mean_backward(const Tensor& dout, const Tensor& documents, Tensor dx, int64_t first,
+                        const Tensor& whole) {
   const int64_t columns = dx.dim(-1);
   dispatch_float(dx.dtype(), [&]<typename T>() {
     dispatch_float(dout.dtype(), [&]<typename Out>() {
       launch("pool_mean_backward", block_per_row(dout.dim(0), columns),
              pool_mean_backward_kernel<T, Out>, dout.data<Out>(), documents.data<int32_t>(),
-             columns, Range{first, first + rows_of(dx)}, dx.data<T>());
+             whole.data<int32_t>(), columns, Range{first, first + rows_of(dx)}, dx.data<T>());
     });
   });
 }

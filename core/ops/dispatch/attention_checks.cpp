@@ -90,9 +90,9 @@ void require_plane(const Tensor& plane, DType dtype, const char* name, const Ten
       to_string(accepted[1]), to_string(accepted[2]));
 }
 
-/// `positions` as in AttentionMemory; undefined: the rows of a document are consecutive.
-void require_padded_rows(const PaddedRows& padded_rows, const Tensor& documents,
-                         const Tensor& positions, int64_t rows, const char* op) {
+/// The rows of a document are consecutive or, with `gaps`, ascend.
+void require_padded_rows(const PaddedRows& padded_rows, const Tensor& documents, bool gaps,
+                         int64_t rows, const char* op) {
   require_shape(padded_rows.index, {rows}, op, "padded_rows.index");
   require_dtype(padded_rows.index, DType::i32, op, "padded_rows.index");
   require(padded_rows.seq_length >= 1 || rows == 0,
@@ -100,21 +100,17 @@ void require_padded_rows(const PaddedRows& padded_rows, const Tensor& documents,
           padded_rows.seq_length);
   if (!readable(padded_rows.index) || !readable(documents)) return;
   const int32_t* index = padded_rows.index.data<int32_t>();
-  const int32_t* position = positions.defined() ? positions.data<int32_t>() : nullptr;
   const auto ends = documents.span<int32_t>();
   for (size_t i = 0; i + 1 < ends.size(); ++i) {
     for (int32_t row = ends[i]; row < ends[i + 1]; ++row) {
-      const int64_t begin = index[ends[i]];
-      const int64_t distance =
-          position == nullptr ? row - ends[i] : position[row] - position[ends[i]];
-      const int64_t expected = begin + distance;
-      require(begin >= 0 && index[row] == expected &&
-                  expected / padded_rows.seq_length == begin / padded_rows.seq_length,
-              "{}: padded_rows.index[{}] is {}: the rows of document {} must be {} in one sequence "
-              "of {} positions, from {} on",
-              op, row, index[row], i,
-              position == nullptr ? "consecutive" : "as far apart as memory.positions",
-              padded_rows.seq_length, begin);
+      const int64_t begin = index[ends[i]], least = begin + row - ends[i];
+      const bool ascends = row == ends[i] || index[row] > index[row - 1];
+      require(begin >= 0 && ascends && (gaps || index[row] == least) &&
+                  index[row] / padded_rows.seq_length == begin / padded_rows.seq_length,
+              "{}: padded_rows.index[{}] is {}: the rows of document {} must {} in one sequence of "
+              "{} positions, from {} on",
+              op, row, index[row], i, gaps ? "ascend" : "be consecutive", padded_rows.seq_length,
+              begin);
     }
   }
 }
@@ -209,7 +205,7 @@ void require_attention_memory(const Tensor& q, const AttentionOptions& options, 
   require_dtype(memory.documents, DType::i32, op, "memory.documents");
   require_ascending(memory.documents, "memory.documents", kv.dim(1), op);
   if (memory.padded_rows.index.defined()) {
-    require_padded_rows(memory.padded_rows, memory.documents, {}, kv.dim(1), op);
+    require_padded_rows(memory.padded_rows, memory.documents, /*gaps=*/false, kv.dim(1), op);
   }
 }
 
@@ -253,7 +249,8 @@ void require_attention_options(const Tensor& qkv, const AttentionOptions& option
     require_plane(mask.additive, DType::f32, "mask.additive", qkv, options, op);
   }
   if (options.padded_rows.index.defined()) {
-    require_padded_rows(options.padded_rows, mask.documents, options.memory.positions, seq, op);
+    const bool gaps = options.memory.defined();  // of a context rank
+    require_padded_rows(options.padded_rows, mask.documents, gaps, seq, op);
   }
   if (options.position_bias.defined()) {
     require_position_bias(options.position_bias, heads, positions_of_keys(qkv, options), op);

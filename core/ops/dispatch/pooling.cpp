@@ -8,11 +8,13 @@ namespace tessera {
 namespace {
 
 void check_pooling(const Tensor& rows, const char* rows_name, const Tensor& documents,
-                   const Tensor& pooled, const char* pooled_name, const char* op) {
+                   const Tensor& whole, const Tensor& pooled, const char* pooled_name,
+                   const char* op) {
   require_float(rows, op, rows_name);
   require_dtype(documents, DType::i32, op, "documents");
   require(documents.shape().rank() == 1 && documents.numel() >= 1,
           "{}: documents must have shape (S + 1), but is {}", op, describe(documents));
+  require_like(whole, documents, op, "whole");
   require_shape(pooled, {documents.numel() - 1, columns_of(rows)}, op, pooled_name);
   require(pooled.dtype() == rows.dtype() || pooled.dtype() == DType::f32,
           "{}: {} must be {} or fp32, but is {}", op, pooled_name, to_string(rows.dtype()),
@@ -34,21 +36,26 @@ void check_norms(const Tensor& x, const char* x_name, const Tensor& y, float len
 
 }  // namespace
 
-void pool_mean(const Tensor& x, const Tensor& documents, Tensor out, int64_t first) {
+void pool_mean(const Tensor& x, const Tensor& documents, Tensor out, int64_t first,
+               const Tensor& whole) {
   constexpr const char* kOp = "pool_mean";
   const OpRange range(kOp);
-  check_pooling(x, "x", documents, out, "out", kOp);
-  const Device device = common_device(kOp, x, documents, out);
-  dispatch<cpu::pool_mean, cuda::pool_mean, meta::pool_mean>(device, x, documents, out, first);
+  const Tensor& lengths = whole.defined() ? whole : documents;
+  check_pooling(x, "x", documents, lengths, out, "out", kOp);
+  const Device device = common_device(kOp, x, documents, lengths, out);
+  dispatch<cpu::pool_mean, cuda::pool_mean, meta::pool_mean>(device, x, documents, out, first,
+                                                             lengths);
 }
 
-void pool_mean_backward(const Tensor& dout, const Tensor& documents, Tensor dx, int64_t first) {
+void pool_mean_backward(const Tensor& dout, const Tensor& documents, Tensor dx, int64_t first,
+                        const Tensor& whole) {
   constexpr const char* kOp = "pool_mean_backward";
   const OpRange range(kOp);
-  check_pooling(dx, "dx", documents, dout, "dout", kOp);
-  const Device device = common_device(kOp, dout, documents, dx);
+  const Tensor& lengths = whole.defined() ? whole : documents;
+  check_pooling(dx, "dx", documents, lengths, dout, "dout", kOp);
+  const Device device = common_device(kOp, dout, documents, lengths, dx);
   dispatch<cpu::pool_mean_backward, cuda::pool_mean_backward, meta::pool_mean_backward>(
-      device, dout, documents, dx, first);
+      device, dout, documents, dx, first, lengths);
 }
 
 void normalize_rows(const Tensor& x, float length, Tensor y, Tensor inverse_norm) {

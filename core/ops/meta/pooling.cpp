@@ -3,13 +3,15 @@
 
 namespace tessera::meta {
 
-void pool_mean(const Tensor& x, const Tensor& documents, Tensor out, int64_t /*first*/) {
+void pool_mean(const Tensor& x, const Tensor& documents, Tensor out, int64_t /*first*/,
+               const Tensor& /*whole*/) {
   log_work({.flops = elements_of(x) + elements_of(out),
             .bytes_read = bytes_of(x, documents),
             .bytes_written = bytes_of(out)});
 }
 
-void pool_mean_backward(const Tensor& dout, const Tensor& documents, Tensor dx, int64_t /*first*/) {
+void pool_mean_backward(const Tensor& dout, const Tensor& documents, Tensor dx, int64_t /*first*/,
+                        const Tensor& /*whole*/) {
   log_work({.flops = 2.0 * elements_of(dx),
             .bytes_read = bytes_of(dout, documents, dx),
             .bytes_written = bytes_of(dx)});

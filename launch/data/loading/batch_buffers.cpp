@@ -164,6 +164,7 @@ BatchBuffers::BatchBuffers(const BatchShape& shape, Device for_device)
   }
   label_values_ = OwnedTensor({shape.label_width == 0 ? 0 : shape.sequences, shape.label_width},
                               DType::f32, kCpu, kind);
+  if (shape.context.ranks > 1) cut_.emplace(full_batch_on_meta(shape), shape.context, for_device);
   if (shape.source_length == 0) return;
   for (OwnedTensor* tensor : {&source_tokens_, &source_positions_, &source_padded_rows_}) {
     *tensor = OwnedTensor({shape.sequences * shape.source_length}, DType::i32, kCpu, kind);
@@ -172,7 +173,7 @@ BatchBuffers::BatchBuffers(const BatchShape& shape, Device for_device)
 }
 
 size_t BatchBuffers::bytes() const {
-  size_t sum = 0;
+  size_t sum = cut_ ? cut_->bytes() : 0;
   for (const OwnedTensor* tensor :
        {&tokens_, &positions_, &token_types_, &padded_rows_, &documents_, &target_rows_, &targets_,
         &labels_, &patches_, &label_values_, &hidden_, &source_tokens_, &source_positions_,
@@ -263,7 +264,11 @@ void BatchBuffers::append_empty() {
   datasets_[static_cast<size_t>(num_rows_++)] = 0;
 }
 
-TokenBatch BatchBuffers::batch() const {
+void BatchBuffers::finish() {
+  if (cut_) cut_->cut(whole());
+}
+
+TokenBatch BatchBuffers::whole() const {
   TokenBatch batch;
   batch.sequences = sequences();
   batch.seq_length = seq_length();

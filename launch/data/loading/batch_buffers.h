@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -9,6 +10,7 @@
 #include "core/memory.h"
 #include "core/trace/device_mark.h"
 #include "launch/config/masking_options.h"
+#include "launch/data/loading/context_cut.h"
 #include "launch/data/loading/padded_sizes.h"
 #include "launch/data/sample.h"
 #include "models/architecture.h"
@@ -28,6 +30,7 @@ struct BatchShape {
   int64_t prefix = 0;
   bool hides_targets = false;  ///< no token attends to those with a target (MaskHide::attention)
   bool repeats_sizes = false;  ///< batches get padding on their device, so that few sizes occur
+  ContextShape context = {};   ///< of batches that are cut over context ranks
 };
 
 /// The shape of micro-batches of B rows for a model, also for one whose masked LM may hide targets.
@@ -37,7 +40,6 @@ BatchShape batch_shape(int64_t sequences, const ModelConfig& model, const Maskin
 /// without CUDA graphs, so that these change no bit.
 BatchShape training_batch_shape(int64_t sequences, const ModelConfig& model,
                                 const MaskingOptions& mlm, Device device);
-
 /// Assembles a micro-batch of up to B rows of T tokens, row by row, in host memory that is
 /// allocated once for the largest possible batch. Only scratch() may grow.
 class BatchBuffers {
@@ -68,8 +70,14 @@ class BatchBuffers {
   /// Appends a row of padding.
   void append_empty();
 
-  /// Returns a view of the rows so far, valid until clear(). Missing rows are padding.
-  TokenBatch batch() const;
+  /// Ends a batch: takes this context rank's part of it, if batches are cut.
+  void finish();
+
+  /// Returns a view of the rows so far, valid until clear(), or this context rank's part of the
+  /// batch that was finished. Missing rows are padding.
+  TokenBatch batch() const { return cut_ ? cut_->batch() : whole(); }
+  /// Returns a view of the rows of all context ranks.
+  TokenBatch whole() const;
 
   /// Returns batch() with the padding of BatchShape::repeats_sizes behind its documents: documents
   /// without a label, of tokens that no other token sees, and targets without a loss. No loss or
@@ -106,6 +114,7 @@ class BatchBuffers {
   OwnedTensor label_values_;    // (B, K) fp32; 0 × 0 if K is 0
   /// Buffers of the source texts, each (B × Ts), but the last (B × T + 1); empty if Ts is 0.
   OwnedTensor source_tokens_, source_positions_, source_padded_rows_, source_documents_;
+  std::optional<CutBuffers> cut_;
   DeviceMark uploaded_;
   int64_t num_rows_ = 0;
   int64_t num_tokens_ = 0;
@@ -117,6 +126,7 @@ class BatchBuffers {
 };
 
 /// Returns the largest micro-batch, N = S = M = B × T and Ns = B × Ts, without data, for dry runs.
+/// It is whole.
 TokenBatch full_batch_on_meta(const BatchShape& shape);
 
 /// Leaves the first `count` documents of such a batch, with their labels and sources.

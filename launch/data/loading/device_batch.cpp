@@ -1,5 +1,6 @@
 #include "launch/data/loading/device_batch.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/checked.h"
@@ -16,9 +17,15 @@ int64_t padded(int64_t elements) {
 
 size_t bytes_needed(const BatchShape& shape, Device device) {
   if (!device.is_cuda()) return 0;
-  const TokenBatch largest = full_batch_on_meta(shape);
-  int64_t elements = 0;
-  for (const Tensor* tensor : tensors_of(largest)) elements += padded(tensor->numel());
+  const auto elements_of = [](const TokenBatch& batch) {
+    int64_t elements = 0;
+    for (const Tensor* tensor : tensors_of(batch)) elements += padded(tensor->numel());
+    return elements;
+  };
+  // A diagnosis also uploads whole batches.
+  const TokenBatch whole = full_batch_on_meta(shape);
+  const int64_t elements =
+      std::max(elements_of(whole), elements_of(cut_on_meta(whole, shape.context)));
   return static_cast<size_t>(elements) * sizeof(int32_t);
 }
 
@@ -80,8 +87,8 @@ TokenBatch DeviceBatch::upload(BatchBuffers& buffers) {
   return upload(buffers, buffers.padded_batch());
 }
 
-TokenBatch DeviceBatch::upload_unpadded(BatchBuffers& buffers) {
-  return upload(buffers, buffers.batch());
+TokenBatch DeviceBatch::upload_whole(BatchBuffers& buffers) {
+  return upload(buffers, buffers.whole());
 }
 
 TokenBatch DeviceBatch::upload(BatchBuffers& buffers, const TokenBatch& batch) {

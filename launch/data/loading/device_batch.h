@@ -26,8 +26,8 @@ class DeviceBatch {
   /// Returns padded_batch() of `buffers` on the device: the batch itself on the CPU, otherwise an
   /// asynchronous copy that replaces the previous one in stream order.
   TokenBatch upload(BatchBuffers& buffers);
-  /// The same for batch(), whose documents have the same places on the device.
-  TokenBatch upload_unpadded(BatchBuffers& buffers);
+  /// The same of BatchBuffers::whole(), without padding.
+  TokenBatch upload_whole(BatchBuffers& buffers);
 
   /// Starts to copy the batch while the GPU works, so that its upload() only moves it within the
   /// GPU: images would otherwise delay each micro-batch by milliseconds. Does nothing without
@@ -56,6 +56,10 @@ auto tensors_of(Batch& batch) {
                          &batch.targets,     &batch.hidden,       &batch.labels,
                          &batch.patches,     &batch.label_values, &source.tokens,
                          &source.positions,  &source.padded_rows, &source.documents};
+  for (auto* cut : {&batch.cut, &source.cut}) {
+    tensors.insert(tensors.end(), {&cut->gathered, &cut->documents, &cut->own_documents,
+                                   &cut->padded_rows, &cut->hidden, &cut->counted});
+  }
   std::erase_if(tensors, [](const Tensor* tensor) { return !tensor->defined(); });
   return tensors;
 }

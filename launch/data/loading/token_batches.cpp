@@ -65,6 +65,7 @@ TokenBatch TokenBatches::load_train(int64_t first_global_sample, int64_t micro_i
     train_->fill(sample, place / num_samples, buffers.scratch());
     buffers.append(buffers.scratch(), vocab_size_, kTrainingData, sample);
   }
+  buffers.finish();
   return buffers.batch();
 }
 
@@ -106,6 +107,7 @@ TokenBatch TokenBatches::load_eval(int64_t batch_index, int64_t micro_index,
       buffers.append_empty();
     }
   }
+  buffers.finish();
   return buffers.batch();
 }
 

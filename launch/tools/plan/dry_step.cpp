@@ -28,8 +28,9 @@ int64_t targets_of_row(const RunConfig& config) {
   return 0;
 }
 
-/// A data rank's micro-batch in which each row is one document, or one of each text of a sample.
-TokenBatch full_micro_batch(const RunConfig& config) {
+/// A rank's micro-batch in which each row is one document, or one of each text of a sample. Context
+/// ranks have equal shares of it.
+TokenBatch full_micro_batch(const RunConfig& config, const ContextShape& context) {
   const int64_t rows = config.batch.micro;
   const ModelTraits traits = traits_of(config.model);
   const int64_t documents = rows * std::max<int64_t>(1, traits.texts_of_sample);
@@ -38,7 +39,9 @@ TokenBatch full_micro_batch(const RunConfig& config) {
   batch.document_length = config.model.seq_length;
   batch.target_rows = batch.target_rows.slice(0, rows * targets_of_row(config));
   batch.targets = batch.targets.slice(0, rows * targets_of_row(config));
-  return batch;
+  const TokenBatch part = cut_on_meta(batch, context);
+  return with_targets(
+      part, std::min(part.num_targets(), ceil_div(batch.num_targets(), int64_t{context.ranks})));
 }
 
 }  // namespace
@@ -62,7 +65,8 @@ TargetCounts full_batch_counts(const RunConfig& config) {
 
 void dry_run_step(const RunConfig& config, MetaGroups& meta, WorkLog* work) {
   DryRun(config.step_options(), meta)
-      .train_step(full_micro_batch(config), full_batch_counts(config), work);
+      .train_step(full_micro_batch(config, context_of(meta.groups())), full_batch_counts(config),
+                  work);
 }
 
 }  // namespace tessera

@@ -20,7 +20,7 @@ double number_of(const Json& json) {
 
 /// Adds those of a micro-batch.
 void add_losses(const StepParts& parts, int64_t step, LoadedStep& loaded, int64_t i, Json& losses) {
-  const TokenBatch host = loaded.on_host(i), device = loaded.on_device(i);
+  const TokenBatch host = loaded.on_host(i);
   const std::vector<DocumentName> names = loaded.documents(i);
   const int64_t count = host.num_documents();
   // The last row is for empty passes.
@@ -34,7 +34,7 @@ void add_losses(const StepParts& parts, int64_t step, LoadedStep& loaded, int64_
   for (int64_t pass = 0; pass < passes; ++pass) {
     parts.arena.reset();
     const int64_t d = std::min(pass, count);
-    const DocumentBatch document(host, device, d);
+    const DocumentBatch document(host, d, parts.arena.device(), loaded.context());
     const Tensor predictions =
         allocate_predictions(parts.arena, parts.config.model, document.batch());
     parts.model.evaluate(ctx, document.batch(),
@@ -42,9 +42,10 @@ void add_losses(const StepParts& parts, int64_t step, LoadedStep& loaded, int64_
   }
   parts.arena.reset();
   copy(sums.tensor, found.tensor);
+  parts.groups.cp->all_reduce(found.tensor);
   for (int64_t d = 0; d < count; ++d) {
     TargetCounts counts;
-    counts.add(DocumentBatch(host, host, d).batch());
+    counts.add(DocumentBatch(host, d).batch());
     const Losses of_document =
         mean_losses({found.tensor.slice(d, d + 1).view({LossSums::kCount})}, counts);
     const DocumentName& name = names[static_cast<size_t>(d)];

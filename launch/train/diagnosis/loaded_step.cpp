@@ -8,18 +8,16 @@
 
 #include "core/checked.h"
 #include "core/ops/elementwise.h"
+#include "launch/train/run_layout.h"
 #include "models/architecture.h"
 
 namespace tessera {
 namespace {
 
-/// Numbers in the device's memory.
-OwnedTensor on_device(const std::vector<int32_t>& numbers, Device device) {
-  const OwnedTensor host({std::ssize(numbers)}, DType::i32);
-  std::ranges::copy(numbers, host.tensor.data<int32_t>());
-  OwnedTensor result({std::ssize(numbers)}, DType::i32, device);
-  copy(host.tensor, result.tensor);
-  return result;
+OwnedTensor tensor_of(const std::vector<int32_t>& numbers) {
+  OwnedTensor tensor({std::ssize(numbers)}, DType::i32);
+  std::ranges::copy(numbers, tensor.tensor.data<int32_t>());
+  return tensor;
 }
 
 }  // namespace
@@ -65,11 +63,11 @@ std::vector<std::string> names_of(const std::vector<DocumentName>& documents) {
 }
 
 LoadedStep::LoadedStep(const StepParts& parts, int64_t first_place)
-    : parts_(parts), first_place_(first_place) {
-  const BatchShape shape = training_batch_shape(parts.config.batch.micro, parts.config.model,
-                                                parts.config.mlm, parts.arena.device());
+    : parts_(parts),
+      first_place_(first_place),
+      shape_(training_shape(parts.config, parts.groups, parts.arena.device())) {
   buffers_.reserve(static_cast<size_t>(size()));
-  for (int64_t i = 0; i < size(); ++i) buffers_.emplace_back(shape, parts.arena.device());
+  for (int64_t i = 0; i < size(); ++i) buffers_.emplace_back(shape_, parts.arena.device());
 }
 
 TargetCounts LoadedStep::load() {
@@ -82,10 +80,6 @@ TargetCounts LoadedStep::load() {
 
 TokenBatch LoadedStep::batch(int64_t i) {
   return parts_.device_batch.upload(buffers_[static_cast<size_t>(i)]);
-}
-
-TokenBatch LoadedStep::on_device(int64_t i) {
-  return parts_.device_batch.upload_unpadded(buffers_[static_cast<size_t>(i)]);
 }
 
 std::vector<int64_t> LoadedStep::samples(int64_t i) const {
@@ -121,30 +115,28 @@ std::vector<DocumentName> LoadedStep::documents(int64_t i) const {
   return documents;
 }
 
-DocumentBatch::DocumentBatch(const TokenBatch& host, const TokenBatch& device, int64_t document)
-    : batch_(device) {
+DocumentBatch::DocumentBatch(const TokenBatch& host, int64_t document, Device device,
+                             const ContextShape& context)
+    : batch_(host) {
   const bool exists = document < host.num_documents();
   const Range own = {document, document + (exists ? 1 : 0)};
-  const auto part_of = [&](const Tensor& begins) {
-    const auto all = begins.span<int32_t>();
-    return Range{all[static_cast<size_t>(own.begin)], all[static_cast<size_t>(own.end)]};
+  const auto keep = [&](std::vector<int32_t> numbers) {
+    owned_.push_back(tensor_of(numbers));
+    return owned_.back().tensor;
   };
-  const Range tokens = part_of(host.documents);
-  const Device where = device.tokens.device();
-  const auto cut = [](Tensor& tensor, const Range& range) {
-    if (tensor.defined()) tensor = tensor.slice(range.begin, range.end);
+  // Takes the rows of the document, and returns them.
+  const auto take = [&](Tensor& documents, std::initializer_list<Tensor*> tensors) {
+    const auto ends = documents.span<int32_t>();
+    const Range rows = {ends[static_cast<size_t>(own.begin)], ends[static_cast<size_t>(own.end)]};
+    for (Tensor* tensor : tensors) {
+      if (tensor->defined()) *tensor = tensor->slice(rows.begin, rows.end);
+    }
+    documents = exists ? keep({0, narrow<int32_t>(rows.size())}) : keep({0});
+    return rows;
   };
-  for (Tensor* tensor : {&batch_.tokens, &batch_.positions, &batch_.token_types,
-                         &batch_.padded_rows, &batch_.patches, &batch_.hidden}) {
-    cut(*tensor, tokens);
-  }
-  const auto bounds_of = [&](const Range& rows) {
-    std::vector<int32_t> bounds = {0};
-    if (exists) bounds.push_back(narrow<int32_t>(rows.size()));
-    return on_device(bounds, where);
-  };
-  documents_ = bounds_of(tokens);
-  batch_.documents = documents_.tensor;
+  const Range tokens =
+      take(batch_.documents, {&batch_.tokens, &batch_.positions, &batch_.token_types,
+                              &batch_.padded_rows, &batch_.patches, &batch_.hidden});
   batch_.document_length = tokens.size();
   Range targets;
   std::vector<int32_t> rows;
@@ -152,22 +144,26 @@ DocumentBatch::DocumentBatch(const TokenBatch& host, const TokenBatch& device, i
     if (row < tokens.begin) ++targets.begin;
     if (tokens.contains(row)) rows.push_back(row - narrow<int32_t>(tokens.begin));
   }
-  targets.end = targets.begin + std::ssize(rows);
-  target_rows_ = on_device(rows, where);
-  batch_.target_rows = target_rows_.tensor;
-  cut(batch_.targets, targets);
-  cut(batch_.labels, own);
-  if (batch_.label_values.defined() && batch_.label_values.numel() > 0) {
-    cut(batch_.label_values, own);
+  batch_.target_rows = keep(rows);
+  batch_.targets = batch_.targets.slice(targets.begin, targets.begin + std::ssize(rows));
+  batch_.labels = batch_.labels.slice(own.begin, own.end);
+  if (batch_.label_values.numel() > 0) {
+    batch_.label_values = batch_.label_values.slice(own.begin, own.end);
   }
-  if (host.source.seq_length == 0) return;
-  const Range source = part_of(host.source.documents);
-  for (Tensor* tensor :
-       {&batch_.source.tokens, &batch_.source.positions, &batch_.source.padded_rows}) {
-    cut(*tensor, source);
+  if (SourceTokens& source = batch_.source; source.seq_length > 0) {
+    take(source.documents, {&source.tokens, &source.positions, &source.padded_rows});
   }
-  source_documents_ = bounds_of(source);
-  batch_.source.documents = source_documents_.tensor;
+  if (context.ranks > 1) {
+    cut_.emplace(batch_, context, kCpu);
+    cut_->cut(batch_);
+    batch_ = cut_->batch();
+  }
+  if (device.is_cpu()) return;
+  for (Tensor* tensor : tensors_of(batch_)) {
+    const OwnedTensor& moved = owned_.emplace_back(tensor->shape(), tensor->dtype(), device);
+    copy(*tensor, moved.tensor);
+    *tensor = moved.tensor;
+  }
 }
 
 int64_t most_documents(const ParallelGroups& groups, int64_t own) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,10 +59,10 @@ class LoadedStep final : public MicroBatchSource {
   int64_t first_sequence(int64_t i) const override { return parts_.batches.global_rows(i).begin; }
   TokenBatch batch(int64_t i) override;
 
-  /// Micro-batch i in host memory.
-  TokenBatch on_host(int64_t i) const { return buffers_[static_cast<size_t>(i)].batch(); }
-  /// The same on the device, without the padding of batch(i).
-  TokenBatch on_device(int64_t i);
+  /// Micro-batch i of all context ranks, in host memory.
+  TokenBatch on_host(int64_t i) const { return buffers_[static_cast<size_t>(i)].whole(); }
+  /// How micro-batches are cut over context ranks.
+  const ContextShape& context() const { return shape_.context; }
   /// The numbers of its samples in the training data, in order.
   std::vector<int64_t> samples(int64_t i) const;
   /// Its documents, in order.
@@ -70,22 +71,25 @@ class LoadedStep final : public MicroBatchSource {
  private:
   const StepParts& parts_;
   int64_t first_place_;
+  BatchShape shape_;
   std::vector<BatchBuffers> buffers_;
 };
 
 /// A document of a micro-batch as a micro-batch of its own, with the same random numbers.
 class DocumentBatch {
  public:
-  /// `host` and `device` are the same micro-batch, which must outlive this. If it has no such
-  /// document, the batch is empty.
-  DocumentBatch(const TokenBatch& host, const TokenBatch& device, int64_t document);
+  /// Of `host`, a whole micro-batch in host memory, which must outlive this. On `device`, and cut
+  /// over context ranks if `context` has several. If there is no such document, the batch is empty.
+  DocumentBatch(const TokenBatch& host, int64_t document, Device device = kCpu,
+                const ContextShape& context = {});
 
   const TokenBatch& batch() const { return batch_; }
   int64_t targets() const { return batch_.num_targets(); }
 
  private:
   TokenBatch batch_;
-  OwnedTensor documents_, target_rows_, source_documents_;
+  std::vector<OwnedTensor> owned_;
+  std::optional<CutBuffers> cut_;
 };
 
 /// The most documents that a rank of the world has: so many passes run on every rank, so that ranks

@@ -90,13 +90,13 @@ std::optional<std::string> not_finite_gradient(const OptimizerState& state) {
   return std::nullopt;
 }
 
-/// The documents of a micro-batch that are not finite by themselves, on any tensor rank; none
-/// without a micro-batch. Collective over the world.
+/// The documents of a micro-batch that are not finite by themselves, on any rank of its samples;
+/// none without a micro-batch. Collective over the world.
 std::vector<std::string> bad_documents(const StepParts& parts, int64_t step, LoadedStep& loaded,
                                        std::optional<int64_t> micro_batch) {
   if (traits_of(parts.config.model).texts_of_sample > 0) return {};  // their loss compares texts
   const int64_t i = micro_batch.value_or(0);
-  const TokenBatch host = loaded.on_host(i), device = loaded.on_device(i);
+  const TokenBatch host = loaded.on_host(i);
   const int64_t count = micro_batch ? host.num_documents() : 0;
   const OwnedTensor sums({LossSums::kCount}, DType::f64, parts.arena.device());
   StepContext ctx = parts.step.context_of(step, loaded, i);
@@ -108,17 +108,23 @@ std::vector<std::string> bad_documents(const StepParts& parts, int64_t step, Loa
     parts.arena.reset();
     parts.state.store().invalidate_grads();  // otherwise those of the documents before count
     watch.reset();
-    const DocumentBatch document(host, device, d < count ? d : host.num_documents());
+    const DocumentBatch document(host, d < count ? d : host.num_documents(), parts.arena.device(),
+                                 loaded.context());
     const NotFiniteWatch::Scope scope(watch);
     parts.model.train(ctx, document.batch(), {1.0f, 1.0f}, {sums.tensor});
     if (d < count && watch.found()) bad[static_cast<size_t>(d)] = 'x';
   }
   parts.arena.reset();
   std::set<size_t> numbers;
-  for (const std::string& of_rank : all_gather_strings(*parts.groups.tp, bad)) {
-    for (size_t d = 0; d < of_rank.size(); ++d) {
-      if (of_rank[d] == 'x') numbers.insert(d);
+  for (Communicator* group : {parts.groups.tp.get(), parts.groups.cp.get()}) {
+    for (const std::string& of_rank : all_gather_strings(*group, bad)) {
+      for (size_t d = 0; d < of_rank.size(); ++d) {
+        if (of_rank[d] == 'x') bad[d] = 'x';
+      }
     }
+  }
+  for (size_t d = 0; d < bad.size(); ++d) {
+    if (bad[d] == 'x') numbers.insert(d);
   }
   const std::vector<DocumentName> documents = loaded.documents(i);
   std::vector<DocumentName> found;
@@ -135,17 +141,26 @@ std::vector<Json> gather(Communicator& group, const Json& own) {
   return all;
 }
 
-/// The lowest order of the first micro-batch with one, and its tensor rank.
+/// Those of all ranks that compute the same samples, by context and tensor rank.
+std::vector<Json> gather_of_samples(const ParallelGroups& groups, const Json& own) {
+  std::vector<Json> all;
+  for (const Json& of_tensor_ranks : gather(*groups.cp, Json(gather(*groups.tp, own)))) {
+    all.insert(all.end(), of_tensor_ranks.begin(), of_tensor_ranks.end());
+  }
+  return all;
+}
+
+/// The lowest order of the first micro-batch with one, and its place among these ranks.
 struct First {
-  int tensor_rank = 0;
+  int rank = 0;
   int64_t micro_batch = 0;
   Json json;
 };
 
-std::optional<First> first_of(const std::vector<Json>& tensor_ranks) {
+std::optional<First> first_of(const std::vector<Json>& ranks) {
   std::optional<First> first;
-  for (size_t rank = 0; rank < tensor_ranks.size(); ++rank) {
-    const Json& json = tensor_ranks[rank];
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    const Json& json = ranks[rank];
     if (!json.contains("tensor")) continue;
     const auto key = [](const Json& of) {
       return std::pair(of["micro_batch"].get<int64_t>(), of["order"].get<int64_t>());
@@ -180,9 +195,9 @@ StepDiagnosis diagnose(const StepParts& parts, int64_t step, int64_t first_place
     own["place"] = found->tensor.place;
   }
   std::optional<int64_t> micro_batch;
-  if (const auto first = first_of(gather(*groups.tp, own))) {
+  if (const auto first = first_of(gather_of_samples(groups, own))) {
     micro_batch = first->micro_batch;
-    own["first"] = first->tensor_rank == groups.tp->rank();
+    own["first"] = first->rank == groups.cp->rank() * groups.tp->size() + groups.tp->rank();
     own["samples"] = loaded.samples(*micro_batch);
   }
   std::vector<Json> ranks = gather(groups.world, own);

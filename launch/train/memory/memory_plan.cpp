@@ -11,6 +11,7 @@
 #include "launch/data/loading/batch_buffers.h"
 #include "launch/data/loading/device_batch.h"
 #include "launch/train/dry_run.h"
+#include "launch/train/evaluation_pass.h"
 #include "launch/train/optimizer/optimizer_groups.h"
 #include "launch/train/run_layout.h"
 #include "launch/train/train_step.h"
@@ -22,11 +23,14 @@
 namespace tessera {
 namespace {
 
-/// The host memory of batches of this shape.
+/// The host memory of batches of this shape and, if they are cut, of a context rank's parts.
 size_t batch_bytes(const BatchShape& shape) {
   const TokenBatch largest = full_batch_on_meta(shape);
+  const TokenBatch part = cut_on_meta(largest, shape.context);
   size_t sum = shape.repeats_sizes ? largest.target_rows.bytes() + largest.targets.bytes() : 0;
   for (const Tensor* tensor : tensors_of(largest)) sum += tensor->bytes();
+  if (!part.cut.defined()) return sum;
+  for (const Tensor* tensor : tensors_of(part)) sum += tensor->bytes();
   return sum;
 }
 
@@ -51,7 +55,7 @@ class AlgorithmsOf {
 
 /// A full micro-batch with the documents of a run: rows of one length, or several documents of any
 /// lengths in a row, of which 64 are assumed.
-TokenBatch full_batch_of_documents(const RunConfig& config) {
+TokenBatch full_batch_of_documents(const RunConfig& config, const ContextShape& context) {
   constexpr int64_t kDocumentsOfRow = 64;  // so many that a call of cuDNN is full
   const DataSection& data = config.data;
   const bool is_causal = traits_of(config.model).objective == Objective::causal_lm;
@@ -63,17 +67,18 @@ TokenBatch full_batch_of_documents(const RunConfig& config) {
   if (is_packed) documents = std::min(documents * kDocumentsOfRow, batch.num_tokens());
   keep_documents(batch, documents);
   if (is_causal && !is_packed) batch.document_length = batch.seq_length;
-  return batch;
+  return cut_on_meta(batch, context);
 }
 
 /// The block that the ops of a run's steps request from a GPU as scratch memory.
-size_t plan_workspace(const RunConfig& config, DryRun& dry_run, bool has_gpu) {
+size_t plan_workspace(const RunConfig& config, DryRun& dry_run, const ContextShape& context,
+                      bool has_gpu) {
   WorkspaceLog log(has_gpu);
   const WorkspaceLog::Scope scope(&log);
   const AlgorithmsOf algorithms(config);
-  const TokenBatch batch = full_batch_of_documents(config);
-  dry_run.train_step(batch, {});
-  dry_run.evaluate(batch);
+  dry_run.train_step(full_batch_of_documents(config, context), {});
+  const bool evaluates_whole = evaluates_whole_batches(config.model);
+  dry_run.evaluate(full_batch_of_documents(config, evaluates_whole ? ContextShape{} : context));
   if (!config.eval.prompts.empty()) dry_run.write_sample();
   return cuda::workspace_block_bytes(log.largest());
 }
@@ -151,6 +156,7 @@ MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, De
   MemoryPlan plan;
   plan.device = device;
   if (!config.eval.prompts.empty()) plan.sample_bytes = dry_run.write_sample();
+  if (!config.eval.multiple_choice.empty()) dry_run.score_continuations();
   plan.arena_bytes = dry_run.arena_peak();
   plan.local_parameters = count_local(store);
   plan.global_parameters = count_global(store);
@@ -162,16 +168,17 @@ MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, De
   }
   working.gathered_weights = dry_run.units().value_bytes();
   working.staged_gradients = dry_run.units().gradient_bytes();
-  if (device.is_cuda()) plan.workspace_bytes = plan_workspace(config, dry_run, has_gpu);
+  if (device.is_cuda())
+    plan.workspace_bytes = plan_workspace(config, dry_run, context_of(groups), has_gpu);
   working.workspace = plan.workspace_bytes;
-  const BatchShape shape = batch_shape(config.batch.micro, config.model, config.mlm);
+  const BatchShape shape = evaluation_shape(config, groups);
+  BatchShape of_step = training_shape(config, groups, device);
+  of_step.sequences = local_batch;
   working.device_batch = DeviceBatch::bytes_for(shape, device, /*stages=*/true);
   working.checkpoint_copy =
       copies_checkpoints(config) ? largest_checkpoint_share(state, meta.groups()) : 0;
   // This step's batch and the next, and two micro-batches of an evaluation.
-  working.host_batches =
-      2 * (batch_bytes(training_batch_shape(local_batch, config.model, config.mlm, device)) +
-           batch_bytes(shape));
+  working.host_batches = 2 * (batch_bytes(of_step) + batch_bytes(shape));
   plan.lines = memory_lines(state, working);
   return plan;
 }

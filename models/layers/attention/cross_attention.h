@@ -1,8 +1,10 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "models/layers/attention/context_keys.h"
 #include "models/layers/attention/local_heads.h"
 #include "parallel/layers/column_parallel_linear.h"
 #include "parallel/layers/row_parallel_linear.h"
@@ -15,8 +17,9 @@ struct EncodedSource {
   PaddedRows padded_rows;   ///< of the source tokens
   SequenceShard rows;       ///< the same
   Tensor states;            ///< (1, n, C), the local rows
-  Tensor documents;         ///< (S + 1), as SourceTokens::documents
-  Tensor target_documents;  ///< (S + 1), the same of the decoder's rows
+  Tensor documents;         ///< (S + 1), cumulative lengths of the sources, of all context ranks
+  Tensor target_documents;  ///< (S + 1), the same of the decoder's rows, of this one
+  const ContextCut* cut = nullptr;  ///< of the source tokens; null: they are whole
   /// Shaped like `states`: the backward pass of each layer adds its gradient. Undefined without a
   /// backward pass.
   Tensor gradient = {};
@@ -55,13 +58,18 @@ class CrossAttention {
  private:
   struct Saved {
     Tensor queries;      // (1, N, Hl, D)
-    Tensor key_values;   // (1, Ns, 2 Kl, D)
+    Tensor key_values;   // (1, Ns, 2 Kl, D), of this context rank
     Tensor out;          // (1, N, Hl, D)
     Tensor log_sum_exp;  // (1, Hl, N)
     const EncodedSource* source = nullptr;
   };
 
-  AttentionOptions options(const StepContext& ctx) const;
+  /// `key_values` (1, Ns, 2 Kl, D) are those of all context ranks.
+  AttentionOptions options(const StepContext& ctx, const Tensor& key_values) const;
+  /// Starts to gather the keys and values of all context ranks; nullopt if all are here.
+  std::optional<ContextRows> gather_keys(const StepContext& ctx) const;
+  /// Waits for them.
+  Tensor gathered_keys(std::optional<ContextRows>& rows) const;
 
   LocalHeads heads_;
   ColumnParallelLinear query_, key_value_;

@@ -4,6 +4,7 @@
 #include "core/ops/elementwise.h"
 #include "core/ops/rotary.h"
 #include "core/trace/trace.h"
+#include "models/layers/attention/context_keys.h"
 #include "models/layers/gradient_pair.h"
 #include "models/layers/init.h"
 #include "models/layers/low_rank.h"
@@ -61,6 +62,10 @@ AttentionOptions SelfAttention::options(const StepContext& ctx,
   AttentionOptions options = heads_.options(ctx, RandomPurpose::attention_dropout);
   options.mask = visibility.mask;
   options.position_bias = visibility.position_bias;
+  if (ctx.cut == nullptr) return options;
+  options.memory.documents = ctx.cut->documents;
+  options.memory.padded_rows = {ctx.cut->padded_rows, ctx.padded_rows.seq_length};
+  options.memory.positions = visibility.positions;
   return options;
 }
 
@@ -104,7 +109,13 @@ Tensor SelfAttention::forward(const StepContext& ctx, const Tensor& x, const Vis
   saved.log_sum_exp = ctx.arena.allocate({batch, heads_.count, seq}, DType::f32);
   saved.visibility = visibility;
   saved.outputs = outputs;
-  attention_forward(saved.qkv, options(ctx, visibility), saved.out, saved.log_sum_exp);
+  const AttentionOptions how = options(ctx, visibility);
+  if (ctx.cut == nullptr) {
+    attention_forward(saved.qkv, how, saved.out, saved.log_sum_exp);
+  } else {
+    const Arena::Scope scope(ctx.arena);
+    ContextAttention(ctx, saved.qkv, how).forward(saved.out, saved.log_sum_exp);
+  }
   const Tensor out = saved.out.view({batch, seq, heads_.count * heads_.dim});
   if (outputs == nullptr) return output_.forward(ctx, out);
   return output_.forward(outputs->context(ctx), outputs->choose(ctx, out));
@@ -118,9 +129,19 @@ void SelfAttention::backward(const StepContext& ctx, const Tensor& dy, Tensor dx
   const int64_t local_width = heads_.count * heads_.dim;
   const Tensor dout = ctx.arena.allocate(saved.out.shape(), dy.dtype());
   const Tensor dqkv = ctx.arena.allocate(saved.qkv.shape(), dy.dtype());
-  output_backward(ctx, dy, dout.view({batch, seq, local_width}));
-  attention_backward(dout, saved.qkv, saved.out, saved.log_sum_exp, options(ctx, saved.visibility),
-                     dqkv, saved.visibility.dposition_bias);
+  const AttentionOptions how = options(ctx, saved.visibility);
+  {
+    const Arena::Scope of_context(ctx.arena);
+    std::optional<ContextAttention> context;  // keys travel during the projection's backward pass
+    if (ctx.cut != nullptr) context.emplace(ctx, saved.qkv, how);
+    output_backward(ctx, dy, dout.view({batch, seq, local_width}));
+    const Tensor& dbias = saved.visibility.dposition_bias;
+    if (context) {
+      context->backward(dout, saved.out, saved.log_sum_exp, dqkv, dbias);
+    } else {
+      attention_backward(dout, saved.qkv, saved.out, saved.log_sum_exp, how, dqkv, dbias);
+    }
+  }
   if (saved.visibility.rotary.defined()) {
     rotary_backward(saved.visibility.rotary, heads_.count + heads_.key_values, dqkv);
   }
@@ -155,6 +176,8 @@ void SelfAttention::groups_backward(const StepContext& ctx, const Tensor& dqkv,
 
 void SelfAttention::weights(const StepContext& ctx, Tensor weights) const {
   const Saved& saved = saved_.at(ctx);
+  require(!saved.visibility.positions.defined(),
+          "the attention weights of a batch that is cut over context ranks are on none of them");
   attention_weights(saved.qkv, saved.log_sum_exp, options(ctx, saved.visibility), weights);
 }
 

@@ -24,6 +24,8 @@ struct Visibility {
   /// bias is not learned.
   Tensor dposition_bias = {};
   const EncodedSource* source = nullptr;  ///< of cross-attention, see there
+  /// (N) int32, of the rows within their documents; undefined unless the batch is cut.
+  Tensor positions = {};
 };
 
 /// Multi-head or grouped-query self-attention (Ainslie et al., "GQA", 2023) with heads sharded over
@@ -35,7 +37,8 @@ class SelfAttention {
                 int layer, Communicator& tp);
 
   /// x (B, T, C) → (B, T, C), without the output bias. If rows are sharded (ctx.rows), both are the
-  /// local rows (1, n, C); attention itself sees all rows. Saves what backward needs. With
+  /// local rows (1, n, C); attention itself sees all rows, and of a batch that is cut (ctx.cut) the
+  /// keys of all context ranks. Saves what backward needs. With
   /// `outputs`, which must live until backward, returns only their local rows (1, r, C).
   Tensor forward(const StepContext& ctx, const Tensor& x, const Visibility& visibility,
                  const OutputRows* outputs = nullptr);
@@ -49,7 +52,7 @@ class SelfAttention {
                 const Visibility& visibility);
 
   /// Computes the attention weights (B, Hl, T, T) fp32 of the last forward pass for the local
-  /// heads. Hidden keys have weight 0; dropout is not applied.
+  /// heads. Hidden keys have weight 0; dropout is not applied. Not of a batch that was cut.
   void weights(const StepContext& ctx, Tensor weights) const;
 
   Tensor output_bias() const { return output_.bias(); }

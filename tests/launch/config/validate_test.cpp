@@ -223,7 +223,7 @@ TEST(ConfigValidate, GlobalBatchMustBeWholeMicroBatches) {
   EXPECT_EQ(
       validate_error({"batch.global=12", "batch.micro=6", "parallel.tensor=2"}, 8),
       "batch.global is 12, but batch.micro × data ranks = 6 × 4 = 24 (8 ranks / "
-      "parallel.tensor = 8 / 2 = 4 data ranks): every data rank computes the same number of "
+      "parallel.tensor = 2): every data rank computes the same number of "
       "micro-batches, so choose a multiple of 24 (24) as batch.global, or a divisor of 12 / 4 "
       "= 3 (1, 3) as batch.micro");
   EXPECT_THAT(validate_error({"batch.global=16", "batch.micro=2"}, 3),

@@ -369,7 +369,7 @@ TEST(BatchBuffers, HoldsAFullBatch) {
 
 // The memory plan counts a rank's share of a step, and not only a micro-batch.
 TEST(BatchBuffers, RejectsMoreTokensThanAnInt32) {
-  for (const BatchShape shape :
+  for (const BatchShape& shape :
        {BatchShape{100'000'002, 32},
         BatchShape{.sequences = 100'000'002, .seq_length = 2, .source_length = 32}}) {
     EXPECT_TRUE(names_all(error_of([&] { full_batch_on_meta(shape); }),

@@ -34,12 +34,14 @@ void expect_equal(const Evaluation& sharded, const Evaluation& whole, double tol
 }  // namespace
 
 std::string to_string(const Layout& layout) {
-  return fmt::format("tensor {} x data {}", layout.tensor, layout.data);
+  const std::string text = fmt::format("tensor {} x data {}", layout.tensor, layout.data);
+  return layout.context == 1 ? text : text + fmt::format(" x context {}", layout.context);
 }
 
 WholeRun train_whole(const RunConfig& base, const RunPlan& plan) {
   RunConfig config = base;
   config.parallel.tensor = plan.layout.tensor;
+  config.parallel.context = plan.layout.context;
   const auto device = [&] { return plan.device.is_cuda() ? test_device() : plan.device; };
   return train_and_gather(config, {.ranks = plan.layout.ranks(),
                                    .steps = plan.steps,

@@ -11,12 +11,13 @@
 
 namespace tessera::test {
 
-/// A tensor × data layout.
+/// A tensor × data × context layout.
 struct Layout {
   int tensor = 1;
   int data = 1;
+  int context = 1;
 
-  int ranks() const { return tensor * data; }
+  int ranks() const { return tensor * data * context; }
 };
 
 std::string to_string(const Layout& layout);

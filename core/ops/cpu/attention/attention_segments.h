@@ -12,7 +12,7 @@
 namespace tessera::cpu {
 
 /// Consecutive queries of a document, or of a sequence if there are no documents, and the keys of
-/// the document. All queries of a document are one segment, unless AttentionMemory::positions have
+/// the document. All queries of a document are one segment, unless those of a context rank have
 /// gaps.
 struct Segment {
   Range rows;           ///< of queries, among all B × T
@@ -105,18 +105,20 @@ class AttentionWork {
     std::vector<int64_t> first_runs;   // (documents + 1), cumulative
   };
 
+  /// Whether a row is the next one of its document after the row before it.
+  bool follows(int64_t row) const {
+    return !has_memory_ || ((positions_ == nullptr || positions_[row] == positions_[row - 1] + 1) &&
+                            (places_ == nullptr || places_[row] == places_[row - 1] + 1));
+  }
+
   void add_document(int64_t i) {
     scratch_.first_runs.push_back(std::ssize(scratch_.runs));
     Range rest = rows(i);
     do {
-      int64_t end = rest.end;
-      if (positions_ != nullptr && !rest.empty()) {
-        end = rest.begin + 1;
-        while (end < rest.end && positions_[end] == positions_[end - 1] + 1) ++end;
-      }
-      const Run run{{rest.begin, end},
-                    i,
-                    positions_ != nullptr && !rest.empty() ? positions_[rest.begin] : 0};
+      int64_t end = std::min(rest.begin + 1, rest.end);
+      while (end < rest.end && follows(end)) ++end;
+      const bool has_position = positions_ != nullptr && !rest.empty();
+      const Run run{{rest.begin, end}, i, has_position ? positions_[rest.begin] : 0};
       scratch_.runs.push_back(run);
       scratch_.first_tiles.push_back(scratch_.first_tiles.back() +
                                      ceil_div(run.rows.size(), kQueryTile));

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/checked.h"
+#include "core/tensor.h"
+
+namespace tessera {
+
+/// What a context rank knows of a batch whose N rows are cut over the context ranks: each has the
+/// same documents, and ⌊N / ranks⌋ or ⌈N / ranks⌉ rows of them, in order. Only attention sees the
+/// rows of other ranks. All tensors are int32 but `hidden`.
+struct ContextCut {
+  int ranks = 1;     ///< 1: the batch is whole, and nothing below is defined
+  int rank = 0;      ///< this one
+  int64_t rows = 0;  ///< N
+
+  /// (N): row n of the batch is row gathered[n] of an all-gather, in which each rank has share()
+  /// rows, of which the last may be padding.
+  Tensor gathered = {};
+  Tensor documents = {};      ///< (S + 1), cumulative lengths of the documents' N rows
+  Tensor own_documents = {};  ///< (S + 1), the same of this rank's rows
+  Tensor padded_rows = {};    ///< (N), as in PaddedRows
+  Tensor hidden = {};         ///< (N) uint8, as AttentionMask::hidden_keys; undefined: none is
+  /// The documents whose first rows this rank has, in order. So it counts them, and computes what
+  /// heads make of them.
+  Tensor counted = {};
+
+  bool defined() const { return ranks > 1; }
+  int64_t share() const { return ceil_div(rows, ranks); }
+  int64_t num_documents() const { return documents.numel() - 1; }
+};
+
+}  // namespace tessera
