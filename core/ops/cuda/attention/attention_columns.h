@@ -76,10 +76,12 @@ __device__ void for_each_tile(const Mask& mask,
       bring(begin, stages[0]);
       look(begin, stages[0]);
     }
-    publish();
+    // Rows that stay in registers are there before the first tile is needed.
+    if constexpr (E::kWholeBlock) publish();
     ready();
     for (int column = begin, next = begin, stage = 0; column < end;
          column = next, stage = 1 - stage) {
+      if constexpr (!E::kWholeBlock) publish();  // all threads are done with the tile before, too
       next = next_seen(column + kStep);
       if (next < end) {
         bring(next, stages[1 - stage]);
@@ -88,7 +90,7 @@ __device__ void for_each_tile(const Mask& mask,
       if (!mask.looks_at_tensors() || stages[stage].bits.any_visible()) {
         compute(column, stages[stage]);
       }
-      publish();  // all threads are done with the tile, too
+      if constexpr (E::kWholeBlock) publish();
     }
   }
 }
