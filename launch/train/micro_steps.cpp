@@ -5,9 +5,12 @@
 
 #include "core/cuda/workspace.h"
 #include "core/error.h"
+#include "core/ops/cuda/matmul/matmul.h"
 #include "core/ops/elementwise.h"
 #include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
+#include "parallel/communicators/nccl/nccl_communicator.h"
+#include "parallel/communicators/nccl/nccl_environment.h"
 
 namespace tessera {
 namespace {
@@ -16,6 +19,22 @@ namespace {
 constexpr size_t kMostShapes = 16;
 /// GPU memory that new graphs leave free: a driver takes up to 64 KiB for each kernel of a graph.
 constexpr size_t kBytesLeftFree = size_t{256} << 20;
+
+/// Lets products leave multiprocessors to the reductions of gradients that run beside them, if the
+/// user has said how many those take.
+class RoomForReductions {
+ public:
+  explicit RoomForReductions(bool reduces) {
+    if constexpr (kHasNccl) {
+      if (reduces) cuda::leave_multiprocessors(nccl_most_multiprocessors());
+    }
+  }
+  ~RoomForReductions() {
+    if constexpr (kHasNccl) cuda::leave_multiprocessors(0);
+  }
+  RoomForReductions(const RoomForReductions&) = delete;
+  RoomForReductions& operator=(const RoomForReductions&) = delete;
+};
 
 }  // namespace
 
@@ -49,6 +68,7 @@ MicroSteps::MicroSteps(Model& model, ParameterStore& store, const ParallelGroups
 
 void MicroSteps::run(const StepContext& ctx, const TokenBatch& batch, const LossWeights& scale,
                      const LossSums& sums) {
+  const RoomForReductions room(ctx.reducer != nullptr);
   if (use_graphs_) {
     const Arena::Scope scope(ctx.arena);  // leaves nothing behind if the capture fails
     const Pass pass{ctx, batch, scale, sums};

@@ -115,7 +115,8 @@ ExitCode run_training(const TrainOptions& options, Communicator& world, const Ru
       reason && devices.device.is_cuda()) {
     console.line("no CUDA graphs, because " + *reason);
   }
-  if (const auto tuned = trainer->tune_products(/*stores=*/true)) console.line("products   " + *tuned);
+  if (const auto tuned = trainer->tune_products(/*stores=*/true))
+    console.line("products   " + *tuned);
   console.line(start_or_resume(config, *trainer, world,
                                [&](const std::string& skipped) { console.warning(skipped); }));
   if (const auto reason = why_nothing_to_do(config, options, trainer->steps_done())) {

@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 #include <nccl.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -27,6 +28,11 @@ void log_nccl_to(const std::string& path) {
   setenv("NCCL_DEBUG", "INFO", kReplace);
   setenv("NCCL_DEBUG_SUBSYS", "INIT,GRAPH", kReplace);
   setenv("NCCL_DEBUG_FILE", escaped.c_str(), kReplace);
+}
+
+int nccl_most_multiprocessors() {
+  const char* value = std::getenv("NCCL_MAX_CTAS");
+  return value == nullptr ? 0 : std::max(0, std::atoi(value));
 }
 
 bool nccl_keeps_launch_order() {

@@ -23,6 +23,10 @@ void set_nccl_environment(bool deterministic);
 /// Replaces the file when the first communicator connects. To be called like set_nccl_environment.
 void log_nccl_to(const std::string& path);
 
+/// The most multiprocessors that a kernel of NCCL takes, as the user has said with NCCL_MAX_CTAS; 0
+/// if not.
+int nccl_most_multiprocessors();
+
 /// Whether NCCL keeps the order of launches: version 2.26 or later, unless the user has set
 /// NCCL_LAUNCH_ORDER_IMPLICIT=0.
 bool nccl_keeps_launch_order();

@@ -25,6 +25,7 @@ struct ProductDesc {
   cudaDataType_t scale = CUDA_R_32F;
   int32_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
   uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  int32_t multiprocessors = 0;                  // 0: all
   int32_t bias_type = -1, auxiliary_type = -1;  // -1: same as the result
   void* bias = nullptr;
   void* auxiliary = nullptr;
@@ -150,6 +151,8 @@ int64_t products_with(cublasLtEpilogue_t epilogue);
 
 /// The number of products with this algorithm of the heuristics since the program started.
 int64_t products_by(uint16_t algorithm);
+/// Those for a part of the multiprocessors.
+int64_t products_on_some_multiprocessors();
 
 /// Returns whether the environment variable TESSERA_EMULATOR_CUBLASLT names `what`: "plain", a
 /// library without epilogues, "several", one with kSeveral algorithms for each product, or "exact",

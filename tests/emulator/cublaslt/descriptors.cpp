@@ -28,6 +28,8 @@ cublasStatus_t assign(ProductDesc& desc, cublasLtMatmulDescAttributes_t attribut
       return assign(desc.auxiliary, value, bytes);
     case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
       return assign(desc.auxiliary_ld, value, bytes);
+    case CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET:
+      return assign(desc.multiprocessors, value, bytes);
     case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE:
       return assign(desc.auxiliary_type, value, bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:

@@ -60,6 +60,11 @@ std::array<std::atomic<int64_t>, kSeveral>& counts_of_algorithms() {
   return of_algorithms;
 }
 
+std::atomic<int64_t>& count_on_some() {
+  static std::atomic<int64_t> count = 0;
+  return count;
+}
+
 /// Memory that a product reads or writes.
 struct Span {
   const char* name;
@@ -167,6 +172,7 @@ void require_handle(cublasLtHandle_t handle, const char* function) {
 
 int64_t products_with(cublasLtEpilogue_t epilogue) { return counts()[epilogue]; }
 int64_t products_by(uint16_t algorithm) { return counts_of_algorithms()[algorithm]; }
+int64_t products_on_some_multiprocessors() { return count_on_some(); }
 
 }  // namespace emulator::cublaslt
 
@@ -261,6 +267,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
 
   ++counts()[problem.desc.epilogue];
   ++counts_of_algorithms()[algorithm->index];
+  if (problem.desc.multiprocessors > 0) ++count_on_some();
   emulator::enqueue(
       stream, [=, problem = problem, scratch = algorithm->workspace_bytes, index = algorithm->index,
                device = handle->device, threads = omp_get_max_threads()] {

@@ -135,13 +135,15 @@ ProductKey key_on_gpu(ProductKey key) {
   return algorithm_key(with_fusions(key));
 }
 
-/// Everything in a key, such as "32768x2304x768 rows*columns bf16 to bf16 epilogue 1 aligned 16".
+/// Everything in a key, such as "32768x2304x768 rows*columns bf16 to bf16 epilogue 1 aligned 16
+/// on 0".
 std::string name_of(const ProductKey& key) {
   const auto layout = [](MatrixLayout of) { return of == MatrixLayout::rows ? "rows" : "columns"; };
-  return fmt::format("{}x{}x{} {}*{} {} to {} epilogue {}{} aligned {}{}", key.m, key.n, key.k,
-                     layout(key.a_layout), layout(key.b_layout), to_string(key.in),
+  return fmt::format("{}x{}x{} {}*{} {} to {} epilogue {}{} aligned {}{} on {}", key.m, key.n,
+                     key.k, layout(key.a_layout), layout(key.b_layout), to_string(key.in),
                      to_string(key.out), static_cast<int>(key.epilogue),
-                     key.accumulate ? " added" : "", key.alignment, key.tf32 ? " tf32" : "");
+                     key.accumulate ? " added" : "", key.alignment, key.tf32 ? " tf32" : "",
+                     key.multiprocessors);
 }
 
 std::string bytes_of(const cublasLtMatmulAlgo_t& algorithm) {

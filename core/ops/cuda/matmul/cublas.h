@@ -60,6 +60,9 @@ class Descriptors {
     set(CUBLASLT_MATMUL_DESC_TRANSB,
         key.a_layout == MatrixLayout::rows ? CUBLAS_OP_N : CUBLAS_OP_T);
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, cublas_epilogue(key.epilogue));
+    if (key.multiprocessors != 0) {
+      set(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, key.multiprocessors);
+    }
     if (pointers.vector != nullptr) {
       const DType dtype = key.epilogue == Epilogue::row_sums ? key.out : key.in;
       set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, pointers.vector);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 
+#include "core/cuda/runtime.h"
 #include "core/cuda/stream.h"
 #include "core/cuda/workspace.h"
 #include "core/error.h"
@@ -17,6 +18,12 @@ namespace tessera::cuda {
 namespace {
 
 thread_local bool tf32 = false;
+thread_local int left_multiprocessors = 0;
+
+/// ProductKey::multiprocessors
+int32_t multiprocessors_of_products() {
+  return left_multiprocessors == 0 ? 0 : std::max(1, multiprocessors() - left_multiprocessors);
+}
 
 /// The arguments of a product. `vector` is a bias, or the sums that it writes; `auxiliary` is the
 /// second output or input of the epilogue.
@@ -46,7 +53,8 @@ struct Product {
             epilogue,
             accumulate,
             alignment,
-            tf32 && in == DType::f32};
+            tf32 && in == DType::f32,
+            multiprocessors_of_products()};
   }
 };
 
@@ -87,6 +95,8 @@ bool has_gradient_epilogues(const Matrix& a) { return a.cols > 1; }
 
 void use_tf32(bool on) { tf32 = on; }
 bool uses_tf32() { return tf32; }
+
+void leave_multiprocessors(int count) { left_multiprocessors = count; }
 
 void matmul(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor out,
             Accumulate accumulate) {

@@ -22,6 +22,10 @@ void matmul_row_sums(const Matrix& a, const Matrix& b, Tensor out, Accumulate ac
 void use_tf32(bool on);
 bool uses_tf32();
 
+/// Sets how many of the GPU's multiprocessors the calling thread's products leave to kernels that
+/// run beside them, such as NCCL's: cuBLASLt then chooses algorithms for the others. At first none.
+void leave_multiprocessors(int count);
+
 /// Algorithms by the names of products (name_of()): the bytes of cuBLASLt's description, or "" for
 /// the first of its heuristics.
 using NamedAlgorithms = std::map<std::string, std::string>;

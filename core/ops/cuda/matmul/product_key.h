@@ -37,8 +37,9 @@ struct ProductKey {
   DType in, out;
   Epilogue epilogue;
   bool accumulate;
-  uint8_t alignment;  ///< of every pointer (alignment_of())
-  bool tf32 = false;  ///< whether fp32 operands are truncated to TF32
+  uint8_t alignment;            ///< of every pointer (alignment_of())
+  bool tf32 = false;            ///< whether fp32 operands are truncated to TF32
+  int32_t multiprocessors = 0;  ///< that it should use; 0: all
 
   bool operator==(const ProductKey&) const = default;
 };
@@ -52,7 +53,8 @@ struct ProductKeyHash {
         static_cast<int64_t>(key.a_layout) | static_cast<int64_t>(key.b_layout) << 1 |
         static_cast<int64_t>(key.in) << 2 | static_cast<int64_t>(key.out) << 6 |
         static_cast<int64_t>(key.epilogue) << 10 | static_cast<int64_t>(key.accumulate) << 14 |
-        static_cast<int64_t>(key.alignment) << 15 | static_cast<int64_t>(key.tf32) << 20;
+        static_cast<int64_t>(key.alignment) << 15 | static_cast<int64_t>(key.tf32) << 20 |
+        static_cast<int64_t>(key.multiprocessors) << 21;
     return mix(mix(mix(mix(0, key.m), key.n), key.k), kinds);
   }
 };

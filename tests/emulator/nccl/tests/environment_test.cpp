@@ -51,9 +51,14 @@ class NcclEnvironment : public testing::Test {
   }
 
  private:
-  static constexpr const char* kNames[] = {"NCCL_LAUNCH_ORDER_IMPLICIT", "NCCL_RUNTIME_CONNECT",
-                                           "NCCL_GRAPH_REGISTER", "NCCL_NVLS_ENABLE", "NCCL_ALGO",
-                                           "NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"};
+  static constexpr const char* kNames[] = {"NCCL_LAUNCH_ORDER_IMPLICIT",
+                                           "NCCL_RUNTIME_CONNECT",
+                                           "NCCL_GRAPH_REGISTER",
+                                           "NCCL_NVLS_ENABLE",
+                                           "NCCL_ALGO",
+                                           "NCCL_DEBUG",
+                                           "NCCL_DEBUG_SUBSYS",
+                                           "NCCL_DEBUG_FILE"};
 
   Variables before_;
 };

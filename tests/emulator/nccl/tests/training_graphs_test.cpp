@@ -5,6 +5,7 @@
 #include "core/cuda/workspace.h"
 #include "launch/data/training_data.h"
 #include "launch/train/trainer.h"
+#include "tests/emulator/cublaslt/cublaslt.h"
 #include "tests/emulator/tests/test_launch.h"
 #include "tests/support/runs/device_ranks.h"
 #include "tests/support/runs/small_runs.h"
@@ -81,6 +82,24 @@ TEST_F(NcclGraphs, EndOnAllRanksIfOneCannotRecord) {
   EXPECT_EQ(without.note, "");
   EXPECT_EQ(with.losses, without.losses);
   EXPECT_EQ(with.grad_norm, without.grad_norm);
+}
+
+// The products of a step's last micro-batch.
+TEST_F(NcclGraphs, ProductsLeaveRoomForReductions) {
+  const test::RunPlan plan{{1, 2}, 3};
+  const auto count = [] { return emulator::cublaslt::products_on_some_multiprocessors(); };
+  RunConfig run = config();
+  const int64_t before = count();
+  const test::WholeRun without = test::train_whole(run, plan);
+  EXPECT_EQ(count(), before);
+  const cuda::Environment blocks("NCCL_MAX_CTAS", "1");
+  const test::WholeRun with = test::train_whole(run, plan);
+  const int64_t in_graphs = count() - before;
+  EXPECT_GT(in_graphs, 0);
+  run.train.cuda_graph = CudaGraph::off;
+  test::train_whole(run, plan);
+  EXPECT_GT(count() - before, in_graphs);
+  test::expect_same_bits(with.weights, without.weights, "weights");
 }
 
 }  // namespace
