@@ -16,6 +16,7 @@ inline cuda::AttentionSetup attention_setup(const RunConfig& config) {
   setup.head_dim = config.model.resolved_head_dim();
   setup.dropout = config.model.attention_dropout > 0.0;
   setup.position_bias = config.model.has_position_bias();
+  setup.positions = config.parallel.context > 1;
   return setup;
 }
 

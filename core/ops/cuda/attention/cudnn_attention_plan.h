@@ -22,11 +22,13 @@ struct AttentionSetup {
   int64_t head_dim = 0;
   bool dropout = false;
   bool position_bias = false;
+  bool positions = false;  ///< queries are some of the tokens (AttentionMemory::positions)
 };
 
 /// Why cuDNN's attention does not support this setup; none if it does.
 inline std::optional<std::string> cudnn_attention_unsupported_reason(const AttentionSetup& setup) {
   const MaskKinds& mask = setup.mask;
+  if (setup.positions) return "cuDNN's attention does not support queries of context ranks";
   if (setup.dtype != DType::bf16) {
     return fmt::format("cuDNN's attention supports bf16, not {}", to_string(setup.dtype));
   }
