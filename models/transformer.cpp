@@ -66,7 +66,9 @@ Transformer::Views Transformer::views(const StepContext& ctx, const AttentionMas
       both.window = both.window > 0 ? std::min(both.window, own.window) : own.window;
     both.dilation = own.dilation;
     both.global_tokens = own.global_tokens;
-    if (ctx.cut != nullptr) view->positions = positions;
+    if (ctx.cut == nullptr) continue;
+    view->positions = positions;
+    view->sees_halo = own.window > 0 && ctx.cut->halo.defined();
   }
   if (attention_plane_ != nullptr) {
     const bool is_additive = config_.attention_plane->is_additive();

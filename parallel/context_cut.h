@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "core/checked.h"
 #include "core/tensor.h"
@@ -25,6 +26,20 @@ struct ContextCut {
   /// The documents whose first rows this rank has, in order. So it counts them, and computes what
   /// heads make of them.
   Tensor counted = {};
+
+  /// The rows of other ranks whose keys this rank's queries see in layers with a window, and the
+  /// rows that it has for others: what such layers exchange instead of all rows.
+  struct Halo {
+    Tensor sent = {};      ///< this rank's rows for each other rank in turn
+    Tensor received = {};  ///< rows of the batch from each other rank in turn
+    Tensor own = {};       ///< (n): this rank's rows of the batch
+    std::vector<int64_t> sends = {}, receives = {};  ///< rows to and from each rank
+
+    bool defined() const { return own.defined(); }
+  };
+  /// Undefined if no layer has a window, or windows need so many rows that a gather of all takes no
+  /// more memory.
+  Halo halo = {};
 
   bool defined() const { return ranks > 1; }
   int64_t share() const { return ceil_div(rows, ranks); }

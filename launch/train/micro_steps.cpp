@@ -56,6 +56,8 @@ MicroSteps::Shape::Shape(const TokenBatch& batch) : document_length(batch.docume
   for (const Tensor* tensor : tensors_of(batch)) {
     tensors.emplace_back(tensor->raw(), tensor->numel());
   }
+  halo = batch.cut.halo.sends;
+  halo.insert(halo.end(), batch.cut.halo.receives.begin(), batch.cut.halo.receives.end());
 }
 
 MicroSteps::MicroSteps(Model& model, ParameterStore& store, const ParallelGroups& groups,

@@ -73,6 +73,7 @@ class MicroSteps final : public MicroStepRunner {
   struct Shape {
     std::vector<std::pair<const void*, int64_t>> tensors;
     int64_t document_length;
+    std::vector<int64_t> halo;  ///< rows to and from each context rank
 
     explicit Shape(const TokenBatch& batch);
     bool operator==(const Shape&) const = default;

@@ -37,10 +37,10 @@ TEST_P(ContextKinds, MatchOneRank) {
   RunConfig run = config(GetParam());
   run.model.attention_dropout = 0.1;
   const WholeRun whole = test::train_whole(run, {{1, 1}, kSteps});
-  for (const ContextRun& context :
-       {ContextRun{{1, 1, 2}}, ContextRun{{1, 1, 3}, 1},
-        ContextRun{{2, 1, 2}, 3, true, Recompute::block}, ContextRun{{1, 2, 4}, 3},
-        ContextRun{{2, 2, 2}, 1}}) {
+  for (const ContextRun& context : {ContextRun{{1, 1, 2}}, ContextRun{{1, 1, 3}, 1},
+                                    ContextRun{{2, 1, 2}, 3, true, Recompute::block},
+                                    ContextRun{{1, 2, 4}, 3}, ContextRun{{2, 2, 2}, 1}}) {
+    if (test::on_gpu() && context.layout.ranks() > 4) continue;  // NCCL needs a GPU for each
     SCOPED_TRACE(fmt::format("{} zero {}", to_string(context.layout), context.zero));
     const WholeRun cut = test::train_whole(context.of(run), {context.layout, kSteps});
     test::expect_same_bits(cut.initial_weights, whole.initial_weights, "initial weights");

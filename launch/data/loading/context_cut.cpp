@@ -169,9 +169,103 @@ int64_t rows_before(const std::vector<Range>& rows, int64_t end) {
   return count;
 }
 
+/// The rows that queries `own` see in layers with the mask's window, in order.
+std::vector<Range> visible_rows(const std::vector<Range>& own, std::span<const int32_t> ends,
+                                const AttentionMask& mask) {
+  const int64_t reach = (mask.window - 1) * mask.dilation + 1;
+  std::vector<Range> seen;
+  for (size_t i = 0; i + 1 < ends.size(); ++i) {
+    const int64_t first = ends[i], length = ends[i + 1] - first;
+    const auto add = [&](int64_t begin, int64_t end) {
+      const Range range{first + std::max<int64_t>(0, begin), first + std::min(length, end)};
+      if (!range.empty()) seen.push_back(range);
+    };
+    for (const Range& range : own) {
+      const Range queries = intersect(range, {first, first + length});
+      if (queries.empty()) continue;
+      const int64_t begin = queries.begin - first, end = queries.end - first;
+      const int64_t latest = mask.causal ? std::max(end, mask.prefix) : length;
+      const bool is_global = begin < mask.global_tokens;  // its first query sees all
+      add(is_global ? 0 : begin - reach + 1,
+          is_global ? latest : std::min(latest, end - 1 + reach));
+      add(0, std::min(mask.global_tokens, latest));
+    }
+  }
+  std::ranges::sort(seen, {}, &Range::begin);
+  std::vector<Range> merged;
+  for (const Range& range : seen) {
+    if (merged.empty() || merged.back().end < range.begin) {
+      merged.push_back(range);
+    } else {
+      merged.back().end = std::max(merged.back().end, range.end);
+    }
+  }
+  return merged;
+}
+
+/// The rows of `rows` that are in `of`.
+std::vector<Range> intersection(const std::vector<Range>& rows, const std::vector<Range>& of) {
+  std::vector<Range> both;
+  for (const Range& a : rows) {
+    for (const Range& b : of) {
+      if (const Range range = intersect(a, b); !range.empty()) both.push_back(range);
+    }
+  }
+  return both;
+}
+
+/// What ranks exchange in layers with a window; undefined if that is no less than all rows.
+ContextCut::Halo describe_halo(std::span<const int32_t> ends, const CutMasks& masks,
+                               const std::vector<std::vector<Range>>& rows, int rank,
+                               const ContextCut::Halo& memory) {
+  if (masks.local_share == 0.0 || masks.local.window == 0) return {};
+  const size_t ranks = rows.size(), self = static_cast<size_t>(rank);
+  std::vector<std::vector<Range>> seen;
+  for (const std::vector<Range>& own : rows) {
+    seen.push_back(visible_rows(own, ends, masks.local));
+  }
+  // All ranks decide alike: no rank may need more memory than for all rows.
+  std::vector<int64_t> exchanged(ranks);
+  for (size_t to = 0; to < ranks; ++to) {
+    for (size_t from = 0; from < ranks; ++from) {
+      if (from == to) continue;
+      const int64_t count = sum_of_sizes(intersection(seen[to], rows[from]));
+      exchanged[to] += count;
+      exchanged[from] += count;
+    }
+  }
+  const auto others = ends.back() - ceil_div(int64_t{ends.back()}, static_cast<int64_t>(ranks));
+  if (std::ranges::max(exchanged) > others) return {};
+  ContextCut::Halo halo = memory;
+  int64_t sent = 0, received = 0;
+  for (size_t other = 0; other < ranks; ++other) {
+    const int64_t first_sent = sent, first_received = received;
+    if (other != self) {
+      for (const Range& range : intersection(seen[other], rows[self])) {
+        const int64_t local = rows_before(rows[self], range.begin);
+        for (int64_t i = 0; i < range.size(); ++i) set(halo.sent, sent++, local + i);
+      }
+      for (const Range& range : intersection(seen[self], rows[other])) {
+        for (int64_t i = 0; i < range.size(); ++i) set(halo.received, received++, range.begin + i);
+      }
+    }
+    halo.sends.push_back(sent - first_sent);
+    halo.receives.push_back(received - first_received);
+  }
+  halo.sent = head(halo.sent, sent);
+  halo.received = head(halo.received, received);
+  int64_t own = 0;
+  for (const Range& range : rows[self]) {
+    for (int64_t row = range.begin; row < range.end; ++row) set(halo.own, own++, row);
+  }
+  halo.own = head(halo.own, own);
+  return halo;
+}
+
 /// The cut of documents with N = documents.back() rows, in `memory`.
 ContextCut describe_cut(const Tensor& documents, const Tensor& padded_rows, const Tensor& hidden,
-                        const std::vector<std::vector<Range>>& rows, const ContextCut& memory) {
+                        const std::vector<std::vector<Range>>& rows, const CutMasks& masks,
+                        const ContextCut& memory) {
   const auto ends = documents.span<int32_t>();
   ContextCut cut = memory;
   cut.rows = ends.back();
@@ -193,16 +287,20 @@ ContextCut describe_cut(const Tensor& documents, const Tensor& padded_rows, cons
   copy_bytes(padded_rows, cut.padded_rows);
   cut.hidden = head(memory.hidden, cut.rows);
   if (hidden.defined()) copy_bytes(hidden, cut.hidden);
+  cut.halo = describe_halo(ends, masks, rows, cut.rank, memory.halo);
   return cut;
 }
 
 ContextCut cut_on_meta(int64_t rows, const Tensor& documents, const Tensor& hidden,
-                       const ContextShape& context) {
+                       const ContextShape& context, const CutMasks& masks) {
   const auto tensor = [](int64_t size) { return Tensor(nullptr, {size}, DType::i32, kMeta); };
   ContextCut cut{.ranks = context.ranks, .rank = context.rank, .rows = rows};
   cut.gathered = cut.padded_rows = tensor(rows);
   cut.documents = cut.own_documents = documents;
   cut.hidden = hidden;
+  if (masks.local_share > 0.0 && masks.local.window > 0) {
+    cut.halo.sent = cut.halo.received = cut.halo.own = tensor(rows);
+  }
   return cut;
 }
 
@@ -258,7 +356,7 @@ TokenBatch cut_on_meta(const TokenBatch& whole, const ContextShape& context) {
   if (context.ranks == 1) return whole;
   TokenBatch part = whole;
   const int64_t rows = most_rows(whole.num_tokens(), context);
-  part.cut = cut_on_meta(whole.num_tokens(), whole.documents, whole.hidden, context);
+  part.cut = cut_on_meta(whole.num_tokens(), whole.documents, whole.hidden, context, context.masks);
   for (Tensor* tensor :
        {&part.tokens, &part.positions, &part.token_types, &part.padded_rows, &part.patches}) {
     *tensor = head(*tensor, rows);
@@ -274,7 +372,8 @@ TokenBatch cut_on_meta(const TokenBatch& whole, const ContextShape& context) {
   part.label_values = head(part.label_values, std::min(documents, whole.label_values.dim(0)));
   SourceTokens& source = part.source;
   if (!source.tokens.defined()) return part;
-  source.cut = cut_on_meta(source.num_tokens(), source.documents, {}, context);
+  source.cut =
+      cut_on_meta(source.num_tokens(), source.documents, {}, context, context.source_masks);
   const int64_t source_rows = most_rows(source.num_tokens(), context);
   for (Tensor* tensor : {&source.tokens, &source.positions, &source.padded_rows}) {
     *tensor = head(*tensor, source_rows);
@@ -304,7 +403,8 @@ void CutBuffers::cut(const TokenBatch& whole) {
   const std::vector<Range>& own = rows[static_cast<size_t>(context_.rank)];
   const int64_t count = sum_of_sizes(own);
   batch_ = memory_;
-  batch_.cut = describe_cut(whole.documents, whole.padded_rows, whole.hidden, rows, memory_.cut);
+  batch_.cut = describe_cut(whole.documents, whole.padded_rows, whole.hidden, rows, context_.masks,
+                            memory_.cut);
   const std::pair<const Tensor*, Tensor*> of_rows[] = {{&whole.tokens, &batch_.tokens},
                                                        {&whole.positions, &batch_.positions},
                                                        {&whole.token_types, &batch_.token_types},
@@ -322,8 +422,8 @@ void CutBuffers::cut(const TokenBatch& whole) {
   const auto source_ends = source.documents.span<int32_t>();
   const auto source_rows = cut_rows(work_of(source_ends, context_.source_masks), context_.ranks);
   const std::vector<Range>& own_source = source_rows[static_cast<size_t>(context_.rank)];
-  part.cut =
-      describe_cut(source.documents, source.padded_rows, {}, source_rows, memory_.source.cut);
+  part.cut = describe_cut(source.documents, source.padded_rows, {}, source_rows,
+                          context_.source_masks, memory_.source.cut);
   const int64_t source_count = sum_of_sizes(own_source);
   const std::pair<const Tensor*, Tensor*> of_source[] = {{&source.tokens, &part.tokens},
                                                          {&source.positions, &part.positions},

@@ -58,7 +58,8 @@ auto tensors_of(Batch& batch) {
                          &source.positions,  &source.padded_rows, &source.documents};
   for (auto* cut : {&batch.cut, &source.cut}) {
     tensors.insert(tensors.end(), {&cut->gathered, &cut->documents, &cut->own_documents,
-                                   &cut->padded_rows, &cut->hidden, &cut->counted});
+                                   &cut->padded_rows, &cut->hidden, &cut->counted, &cut->halo.sent,
+                                   &cut->halo.received, &cut->halo.own});
   }
   std::erase_if(tensors, [](const Tensor* tensor) { return !tensor->defined(); });
   return tensors;

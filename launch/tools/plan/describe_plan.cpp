@@ -115,6 +115,7 @@ Json to_json(const RunPlan& plan) {
   return {{"run", plan.config.run.dir},
           {"ranks", plan.grid.world_size()},
           {"tensor", plan.grid.tensor()},
+          {"context", plan.grid.size(Axis::context)},
           {"data", plan.grid.data()},
           {"parameters",
            {{"global", plan.memory.global_parameters},

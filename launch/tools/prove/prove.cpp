@@ -138,6 +138,7 @@ class Prover {
   RunConfig on(const ProvedLayout& layout) const {
     RunConfig run = certificate_.small;
     run.parallel.tensor = layout.tensor;
+    run.parallel.context = layout.context;
     run.parallel.zero = layout.zero;
     run.parallel.shard = layout.shard;
     run.parallel.sequence = layout.sequence;
@@ -150,7 +151,7 @@ class Prover {
 
   GatheredRun train(const RunConfig& run, const ProvedLayout& layout, int64_t steps,
                     bool resume = false, bool save = false) const {
-    return train_and_gather(run, {.ranks = layout.tensor * layout.data,
+    return train_and_gather(run, {.ranks = layout.ranks(),
                                   .steps = steps,
                                   .resume = resume,
                                   .save = save,
@@ -212,7 +213,7 @@ class Prover {
     // One with the highest stage of ZeRO on the most ranks, and the last, whose ranks are all
     // tensor ranks.
     const ProvedLayout& first = *std::ranges::max_element(all, {}, [](const ProvedLayout& layout) {
-      return std::tuple(layout.zero, layout.tensor * layout.data, layout.tensor);
+      return std::tuple(layout.zero, layout.ranks(), layout.tensor);
     });
     const ProvedLayout& second = all.back();
     check(fmt::format("from {} to {}: equals one rank", to_string(first), to_string(second)),
@@ -270,12 +271,28 @@ class Prover {
   Certificate certificate_;
 };
 
+/// Adds layouts with context ranks before the last layout, whose ranks are all tensor ranks.
+void add_context_layouts(const RunConfig& small, int ranks, std::vector<ProvedLayout>& layouts) {
+  for (const ProvedLayout& layout :
+       {ProvedLayout{1, 1, 2}, ProvedLayout{1, 1, 3, 1}, ProvedLayout{2, 1, 2, 3, 0, true},
+        ProvedLayout{1, 2, 2, 3}, ProvedLayout{2, 2, 2, 1}}) {
+    RunConfig run = small;
+    run.parallel.tensor = layout.tensor;
+    run.parallel.context = layout.context;
+    run.parallel.zero = layout.zero;
+    run.parallel.sequence = layout.sequence;
+    if (layout.ranks() > ranks || !broken_layout_rules(run, layout.ranks()).empty()) continue;
+    layouts.insert(layouts.empty() ? layouts.end() : layouts.end() - 1, layout);
+  }
+}
+
 }  // namespace
 
 std::string to_string(const ProvedLayout& layout) {
   const std::string shard = layout.shard > 0 ? fmt::format(", shard {}", layout.shard) : "";
-  return fmt::format("tensor {}, data {}, zero {}{}, sequence {}{}", layout.tensor, layout.data,
-                     layout.zero, shard, layout.sequence,
+  const std::string context = layout.context > 1 ? fmt::format(", context {}", layout.context) : "";
+  return fmt::format("tensor {}, data {}{}, zero {}{}, sequence {}{}", layout.tensor, layout.data,
+                     context, layout.zero, shard, layout.sequence,
                      layout.precision == DType::bf16 ? ", bf16" : "");
 }
 
@@ -297,7 +314,7 @@ std::vector<ProvedLayout> layouts_to_prove(const RunConfig& small, int ranks) {
         run.parallel.shard = shard;
         run.parallel.sequence = sequence;
         if (!broken_layout_rules(run, tensor * data).empty()) return;
-        layouts.push_back({tensor, data, zero, shard, sequence});
+        layouts.push_back({tensor, data, 1, zero, shard, sequence});
       };
       for (const int64_t zero : {0, 1}) {
         for (const bool sequence : {false, true}) add(zero, sequence);
@@ -306,6 +323,7 @@ std::vector<ProvedLayout> layouts_to_prove(const RunConfig& small, int ranks) {
       if (data > 2 && data % 2 == 0) add(3, tensor > 1, /*shard=*/2);
     }
   }
+  add_context_layouts(small, ranks, layouts);
   return layouts;
 }
 

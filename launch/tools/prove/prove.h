@@ -18,10 +18,13 @@ namespace tessera {
 struct ProvedLayout {
   int tensor = 1;
   int data = 1;
+  int context = 1;
   int64_t zero = 0;
   int64_t shard = 0;  ///< data ranks that share the shards; 0: all
   bool sequence = false;
   DType precision = DType::f32;
+
+  int ranks() const { return tensor * data * context; }
 };
 
 /// "tensor 2, data 2, zero 1, sequence true, bf16"

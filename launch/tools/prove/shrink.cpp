@@ -473,7 +473,7 @@ ShrunkRun shrink(const RunConfig& config, const std::filesystem::path& folder) {
         "embeddings");
   }
   shrink_data(run, folder);
-  small.parallel.tensor = 1;
+  small.parallel.tensor = small.parallel.context = 1;
   small.parallel.zero = small.parallel.shard = 0;
   small.parallel.sequence = false;
   small.parallel.grad_reduce_dtype = DType::f32;

@@ -61,15 +61,17 @@ std::string size_summary(const RunConfig& config, const ProcessGrid& grid,
                          const MemoryPlan& memory) {
   const ModelConfig& model = config.model;
   const int64_t micro_steps = config.batch.global / (config.batch.micro * grid.data());
+  const int context = grid.size(Axis::context);
   std::string text =
       fmt::format("model      {}, {}\n", human_model(model), to_string(config.run.precision));
   text += mup_line(model);
   text += fmt::format("parameters {} ({} on a tensor rank{})\n", grouped(memory.global_parameters),
                       grouped(memory.local_parameters), zero_text(config, grid));
   text +=
-      fmt::format("batch      {} sequences, {} tokens a step; {} micro-batch{} of {} a rank\n",
+      fmt::format("batch      {} sequences, {} tokens a step; {} micro-batch{} of {} a rank{}\n",
                   config.batch.global, grouped(config.batch.global * traits_of(model).row_length),
-                  micro_steps, micro_steps == 1 ? "" : "es", config.batch.micro);
+                  micro_steps, micro_steps == 1 ? "" : "es", config.batch.micro,
+                  context == 1 ? "" : fmt::format(", cut over {} context ranks", context));
   return text + heads_line(config) + memory_lines(memory);
 }
 

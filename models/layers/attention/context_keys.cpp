@@ -21,35 +21,83 @@ constexpr int64_t kMostParts = 2;
 }  // namespace
 
 ContextRows::ContextRows(const StepContext& ctx, const ContextCut& cut, int64_t rows,
-                         int64_t columns, DType dtype)
-    : ctx_(ctx), cut_(cut) {
+                         int64_t columns, DType dtype, bool halo)
+    : ctx_(ctx), cut_(cut), halo_(halo ? &cut.halo : nullptr) {
   require(ctx.cp != nullptr && ctx.cp->size() == cut.ranks && rows <= cut.share(),
           "a batch cut over {} context ranks needs their communicator", cut.ranks);
+  if (halo_ != nullptr) {
+    own_ = ctx.arena.allocate({rows, columns}, dtype);
+    sent_ = ctx.arena.allocate({halo_->sent.numel(), columns}, dtype);
+    received_ = ctx.arena.allocate({halo_->received.numel(), columns}, dtype);
+    return;
+  }
   const int64_t first = cut.rank * cut.share();
   all_ = ctx.arena.allocate({cut.ranks * cut.share(), columns}, dtype);
   share_ = all_.slice(first, first + cut.share());
   own_ = share_.slice(0, rows);
 }
 
-void ContextRows::gather() { pending_ = ctx_.cp->all_gather_async(share_, all_); }
+void ContextRows::exchange(const Tensor& from, const std::vector<int64_t>& sends, const Tensor& to,
+                           const std::vector<int64_t>& receives) {
+  std::vector<Communicator::Message> messages;
+  int64_t sent = 0, received = 0;
+  for (int rank = 0; rank < cut_.ranks; ++rank) {
+    const int64_t more = sends[static_cast<size_t>(rank)];
+    const int64_t others = receives[static_cast<size_t>(rank)];
+    messages.push_back(Communicator::Message::send(from.slice(sent, sent + more), rank));
+    messages.push_back(Communicator::Message::recv(to.slice(received, received + others), rank));
+    sent += more;
+    received += others;
+  }
+  pending_ = ctx_.cp->exchange_async(messages);
+}
+
+void ContextRows::gather() {
+  if (halo_ == nullptr) {
+    pending_ = ctx_.cp->all_gather_async(share_, all_);
+    return;
+  }
+  gather_rows(own_, halo_->sent, sent_);
+  exchange(sent_, halo_->sends, received_, halo_->receives);
+}
 
 Tensor ContextRows::finish_gather() {
   pending_->wait();
-  const Tensor ordered = ctx_.arena.allocate({cut_.rows, all_.dim(1)}, all_.dtype());
-  gather_rows(all_, cut_.gathered, ordered);
+  const Tensor ordered = ctx_.arena.allocate({cut_.rows, own_.dim(1)}, own_.dtype());
+  if (halo_ == nullptr) {
+    gather_rows(all_, cut_.gathered, ordered);
+    return ordered;
+  }
+  fill(ordered, 0.0);  // hidden keys must be finite
+  scatter_add_rows(own_, halo_->own, ordered);
+  scatter_add_rows(received_, halo_->received, ordered);
   return ordered;
 }
 
 void ContextRows::sum(const Tensor& gradients) {
+  if (halo_ != nullptr) {
+    gather_rows(gradients, halo_->own, own_);
+    gather_rows(gradients, halo_->received, received_);
+    return exchange(received_, halo_->receives, sent_, halo_->sends);
+  }
   fill(all_, 0.0);
   scatter_add_rows(gradients, cut_.gathered, all_);
   pending_ = ctx_.cp->reduce_scatter_async(all_, share_);
 }
 
-void ContextRows::finish_sum() { pending_->wait(); }
+void ContextRows::finish_sum() {
+  pending_->wait();
+  if (halo_ == nullptr) return;
+  int64_t begin = 0;
+  for (const int64_t count : halo_->sends) {  // a row may be for several ranks
+    const int64_t end = begin + count;
+    scatter_add_rows(sent_.slice(begin, end), halo_->sent.slice(begin, end), own_);
+    begin = end;
+  }
+}
 
 ContextAttention::ContextAttention(const StepContext& ctx, const Tensor& qkv,
-                                   const AttentionOptions& options)
+                                   const AttentionOptions& options, bool halo)
     : ctx_(ctx), qkv_(qkv), options_(options) {
   heads_ = {qkv.dim(2) - 2 * options.kv_heads, options.kv_heads};
   const int64_t count = std::min(kMostParts, heads_.key_values), in_group = heads_.in_group();
@@ -57,7 +105,7 @@ ContextAttention::ContextAttention(const StepContext& ctx, const Tensor& qkv,
     const Range kv{heads_.key_values * i / count, heads_.key_values * (i + 1) / count};
     parts_.push_back({{kv.begin * in_group, kv.end * in_group},
                       kv,
-                      {ctx, *ctx.cut, qkv.dim(1), 2 * kv.size() * qkv.dim(3), qkv.dtype()}});
+                      {ctx, *ctx.cut, qkv.dim(1), 2 * kv.size() * qkv.dim(3), qkv.dtype(), halo}});
     load(parts_.back());
   }
   if (!parts_.empty()) parts_[0].rows.gather();

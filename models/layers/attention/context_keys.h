@@ -10,18 +10,19 @@
 
 namespace tessera {
 
-/// Rows of all context ranks, and sums of their gradients, in one buffer of ctx.arena. Each call is
-/// collective over ctx.cp.
+/// Rows of all context ranks, or of this rank's halo, and sums of their gradients, in buffers of
+/// ctx.arena. Each call is collective over ctx.cp.
 class ContextRows {
  public:
-  /// For W columns of this rank's `rows` rows of a cut batch. All arguments must outlive this.
+  /// For W columns of this rank's `rows` rows of a cut batch. With `halo`, only the rows of its
+  /// ContextCut::Halo are exchanged, and all others are zeros. All arguments must outlive this.
   ContextRows(const StepContext& ctx, const ContextCut& cut, int64_t rows, int64_t columns,
-              DType dtype);
+              DType dtype, bool halo = false);
 
   /// This rank's rows (n, W), to be written before gather() and read after finish_sum().
   const Tensor& own() const { return own_; }
 
-  /// Starts the all-gather of the rows.
+  /// Starts to gather the rows.
   void gather();
   /// Waits for it, and returns the N rows in the order of the batch, (N, W) in ctx.arena.
   Tensor finish_gather();
@@ -33,11 +34,17 @@ class ContextRows {
   void finish_sum();
 
  private:
+  /// Starts to send the rows `from` and to receive the rows `to`, each by rank.
+  void exchange(const Tensor& from, const std::vector<int64_t>& sends, const Tensor& to,
+                const std::vector<int64_t>& receives);
+
   const StepContext& ctx_;
   const ContextCut& cut_;
-  Tensor all_;    // (ranks × share, W), by rank
-  Tensor share_;  // (share, W), this rank's part of all_
-  Tensor own_;    // (n, W), its rows without padding
+  const ContextCut::Halo* halo_;  // null: all rows
+  Tensor sent_, received_;        // of the halo, by rank
+  Tensor all_;                    // (ranks × share, W), by rank
+  Tensor share_;                  // (share, W), this rank's part of all_
+  Tensor own_;                    // (n, W), its rows without padding
   std::unique_ptr<PendingCollective> pending_;
 };
 
@@ -48,7 +55,9 @@ class ContextAttention {
   /// Starts to gather keys and values of qkv (1, n, Hl + 2 Kl, D), of this rank's rows. `options`
   /// has all of AttentionMemory but key_values. All arguments must outlive this, and an
   /// Arena::Scope around it ends what it allocates.
-  ContextAttention(const StepContext& ctx, const Tensor& qkv, const AttentionOptions& options);
+  /// `halo`: the mask hides all keys but those of the halo.
+  ContextAttention(const StepContext& ctx, const Tensor& qkv, const AttentionOptions& options,
+                   bool halo);
 
   /// Writes out (1, n, Hl, D) and log_sum_exp (1, Hl, n), as attention_forward() does.
   void forward(Tensor out, Tensor log_sum_exp);

@@ -114,7 +114,8 @@ Tensor SelfAttention::forward(const StepContext& ctx, const Tensor& x, const Vis
     attention_forward(saved.qkv, how, saved.out, saved.log_sum_exp);
   } else {
     const Arena::Scope scope(ctx.arena);
-    ContextAttention(ctx, saved.qkv, how).forward(saved.out, saved.log_sum_exp);
+    ContextAttention(ctx, saved.qkv, how, visibility.sees_halo)
+        .forward(saved.out, saved.log_sum_exp);
   }
   const Tensor out = saved.out.view({batch, seq, heads_.count * heads_.dim});
   if (outputs == nullptr) return output_.forward(ctx, out);
@@ -133,7 +134,7 @@ void SelfAttention::backward(const StepContext& ctx, const Tensor& dy, Tensor dx
   {
     const Arena::Scope of_context(ctx.arena);
     std::optional<ContextAttention> context;  // keys travel during the projection's backward pass
-    if (ctx.cut != nullptr) context.emplace(ctx, saved.qkv, how);
+    if (ctx.cut != nullptr) context.emplace(ctx, saved.qkv, how, saved.visibility.sees_halo);
     output_backward(ctx, dy, dout.view({batch, seq, local_width}));
     const Tensor& dbias = saved.visibility.dposition_bias;
     if (context) {

@@ -26,6 +26,8 @@ struct Visibility {
   const EncodedSource* source = nullptr;  ///< of cross-attention, see there
   /// (N) int32, of the rows within their documents; undefined unless the batch is cut.
   Tensor positions = {};
+  /// Whether the window of the mask lets queries see keys of ContextCut::halo alone.
+  bool sees_halo = false;
 };
 
 /// Multi-head or grouped-query self-attention (Ainslie et al., "GQA", 2023) with heads sharded over

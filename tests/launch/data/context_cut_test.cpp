@@ -89,7 +89,9 @@ TEST(ContextCut, RanksHaveEqualRowsAndWork) {
     const std::vector<double> work = work_of(lengths, masks);
     SCOPED_TRACE(fmt::format("{} rows, {} ranks, batch {}", work.size(), ranks, i));
     const double most = expect_cut(cut_rows(work, ranks), work, ranks);
-    if (std::ssize(work) >= 64 * ranks) { EXPECT_LE(most, 1.05); }
+    if (std::ssize(work) >= 64 * ranks) {
+      EXPECT_LE(most, 1.05);
+    }
   }
 }
 
@@ -170,6 +172,62 @@ TEST_P(CutBatch, RanksHaveThePartsOfTheBatch) {
   const auto all = whole.targets.span<int32_t>();
   std::ranges::sort(targets);
   EXPECT_TRUE(std::ranges::equal(targets, all));
+}
+
+// Of 2000 rows in three documents, layers with a window exchange the rows near the borders of runs.
+TEST(ContextCut, HaloHasTheRowsThatOtherRanksSee) {
+  for (const AttentionMask& local : {causal(30), causal(20, 50)}) {
+    BatchShape shape{1, 2000};
+    shape.context = {3, 0, {local, causal(), 0.5}};
+    Sample sample;
+    sample.tokens.resize(2000);
+    sample.targets.assign(2000, kIgnoreTarget);
+    sample.document_lengths = {1200, 300, 500};
+    std::vector<BatchBuffers> ranks;
+    for (int rank = 0; rank < 3; ++rank) {
+      shape.context.rank = rank;
+      ranks.emplace_back(shape).append(sample, 100, "data", 0);
+      ranks.back().finish();
+    }
+    const auto cut_of = [&](int rank) { return ranks[static_cast<size_t>(rank)].batch().cut; };
+    for (int to = 0; to < 3; ++to) {
+      const ContextCut cut = cut_of(to);
+      const ContextCut::Halo& halo = cut.halo;
+      ASSERT_TRUE(halo.defined());
+      const auto own = halo.own.span<int32_t>(), received = halo.received.span<int32_t>();
+      EXPECT_LT(received.size(), 500U);
+      size_t place = 0;
+      for (int from = 0; from < 3; ++from) {
+        const ContextCut::Halo sender = cut_of(from).halo;
+        int64_t first = 0;
+        for (int r = 0; r < to; ++r) first += sender.sends[static_cast<size_t>(r)];
+        const int64_t count = halo.receives[static_cast<size_t>(from)];
+        EXPECT_EQ(sender.sends[static_cast<size_t>(to)], count);
+        for (int64_t i = first; i < first + count; ++i) {
+          const int32_t sent = sender.sent.span<int32_t>()[static_cast<size_t>(i)];
+          EXPECT_EQ(sender.own.span<int32_t>()[static_cast<size_t>(sent)], received[place++]);
+        }
+      }
+      EXPECT_EQ(place, received.size());
+      std::vector<bool> here(2000);
+      for (const auto& rows : {own, received}) {
+        for (const int32_t row : rows) here[static_cast<size_t>(row)] = true;
+      }
+      const auto ends = cut.documents.span<int32_t>();
+      for (const int32_t row : own) {
+        size_t d = 0;
+        while (ends[d + 1] <= row) ++d;
+        const int32_t t = row - ends[d];
+        for (int32_t s = 0; s < ends[d + 1] - ends[d]; ++s) {
+          const bool visible =
+              s < std::max<int64_t>(t + 1, local.prefix) && std::abs(t - s) < local.window;
+          if (visible) {
+            EXPECT_TRUE(here[static_cast<size_t>(ends[d] + s)]) << row << " sees " << s;
+          }
+        }
+      }
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, CutBatch, testing::Values(2, 3, 5));

@@ -156,6 +156,18 @@ TEST_F(PlanRun, ExchangesMatchStep) {
   }
 }
 
+TEST_F(PlanRun, ExchangesMatchStepOfContextRanks) {
+  for (const SmallKind kind : {SmallKind::gpt, SmallKind::qwen3}) {  // all tokens have targets
+    for (const Grid grid : {Grid{1, 2}, Grid{2, 2}, Grid{1, 4}}) {
+      SCOPED_TRACE(to_string(kind));
+      RunConfig run = config(grid, kind);
+      run.parallel.context = 2;
+      run.parallel.sequence = grid.tensor > 1;
+      expect_traffic(run, grid);
+    }
+  }
+}
+
 TEST_F(PlanRun, ExchangesMatchStepWithZero) {
   for (const Grid grid : {Grid{1, 2}, Grid{2, 2}, Grid{1, 4}}) {
     for (const int64_t zero : {1, 2, 3}) {
@@ -617,6 +629,23 @@ TEST_F(PlanRun, MemoryMatchesRunLineByLine) {
     ASSERT_EQ(grid.tensor, run.parallel.tensor);
     expect_plan_matches_run(run, grid);
   }
+}
+
+// Activations of 4 context ranks take little more than a quarter of those of one rank.
+TEST_F(PlanRun, MemoryMatchesRunOfContextRanks) {
+  std::vector<size_t> activations;
+  for (const Grid grid : {Grid{1, 1}, Grid{1, 2}, Grid{2, 2}, Grid{1, 4}}) {
+    for (const SmallKind kind : {SmallKind::bert_pairs, SmallKind::words, SmallKind::gpt}) {
+      SCOPED_TRACE(fmt::format("{} tensor {} context {}", to_string(kind), grid.tensor, grid.data));
+      RunConfig run = config(grid, kind);
+      run.parallel.context = grid.data;
+      run.parallel.sequence = grid.tensor > 1;
+      expect_plan_matches_run(run, grid);
+      if (kind == SmallKind::gpt)
+        activations.push_back(plan_run(run, grid.ranks()).memory.arena_bytes);
+    }
+  }
+  EXPECT_LT(activations.back(), 0.4 * static_cast<double>(activations.front()));
 }
 
 // The plan is for the micro-batch that needs the most memory. BERT's rows have few targets,
