@@ -9,6 +9,7 @@
 #include "core/ops/block_codes.h"
 #include "core/ops/clip.h"
 #include "core/ops/dropout.h"
+#include "core/ops/fp8.h"
 #include "core/ops/lion.h"
 #include "core/ops/matrix.h"
 #include "core/ops/muon.h"

@@ -195,7 +195,7 @@ FlatLayout ParameterStore::make_layout(bool frozen, const OptimizerSharding& sha
   return {sizes, sharding, units};
 }
 
-void ParameterStore::allocate(Device device, DType precision, StoreFor purpose,
+void ParameterStore::allocate(Device device, Precision precision, StoreFor purpose,
                               const OptimizerSharding& sharding,
                               const OptimizerSharding& of_frozen) {
   require(!allocated_, "a parameter store is allocated once");
@@ -203,6 +203,9 @@ void ParameterStore::allocate(Device device, DType precision, StoreFor purpose,
   device_ = device;
   precision_ = precision;
   allocate_constants();
+  for (Parameter& parameter : parameters_) {
+    parameter.fp8 = precision.fp8 && parameter.matrices && is_inner_block(parameter.unit);
+  }
 
   std::set<std::string> names;
   for (const Parameter& parameter : parameters_) {
@@ -230,6 +233,11 @@ void ParameterStore::allocate(Device device, DType precision, StoreFor purpose,
   for (size_t unit = 0; unit < units_.size(); ++unit) {
     if (keeps_values(unit)) place_values(unit, values_of(unit));
   }
+}
+
+bool ParameterStore::is_inner_block(size_t unit) const {
+  const auto is_block = [&](size_t u) { return u < units_.size() && units_[u].is_block; };
+  return unit > 0 && is_block(unit - 1) && is_block(unit) && is_block(unit + 1);
 }
 
 bool ParameterStore::keeps_values(size_t unit) const {

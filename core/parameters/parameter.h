@@ -13,6 +13,7 @@
 #include "core/global_index.h"
 #include "core/memory.h"
 #include "core/parameters/flat_layout.h"
+#include "core/precision.h"
 #include "core/range.h"
 #include "core/tensor.h"
 
@@ -95,6 +96,9 @@ struct Parameter {
   std::optional<WeightMatrices> matrices;
   WidthRole role = WidthRole::vector;
   double width_mult = 1.0;  ///< see ParameterSpec
+  /// Whether its products are of 8-bit codes (core/ops/fp8.h): those of linear layers in blocks,
+  /// but in the first and the last block of a stack. Decided by allocate().
+  bool fp8 = false;
   bool frozen = false;    ///< never updated: has no gradient, moments or place in the flat buffers
   size_t index = 0;       ///< in the order of the store
   size_t unit = 0;        ///< index in ParameterStore::units()
@@ -195,7 +199,7 @@ class ParameterStore {
 
   /// Allocates zeroed buffers. `of_frozen` says how ranks share what the optimizer's state keeps of
   /// frozen parameters. Throws if two parameters share a name, or if all are frozen.
-  void allocate(Device device, DType precision, StoreFor purpose,
+  void allocate(Device device, Precision precision, StoreFor purpose,
                 const OptimizerSharding& sharding = {}, const OptimizerSharding& of_frozen = {});
 
   /// Fills the values with initial weights (write_initial).
@@ -288,6 +292,8 @@ class ParameterStore {
     Buffer on_device;
   };
 
+  /// Whether the units before and behind it are blocks, too.
+  bool is_inner_block(size_t unit) const;
   FlatLayout make_layout(bool frozen, const OptimizerSharding& sharding) const;
   void allocate_constants();
 

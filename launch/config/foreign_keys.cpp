@@ -11,9 +11,9 @@ constexpr ForeignKey kForeignKeys[] = {
     {"run.dir", {"output_dir", "out_dir", "save_dir", "save", "dump_folder"}},
     {"run.seed", {"random_seed"}},
     {"run.precision",
-     {"bf16", "fp16", "dtype", "torch_dtype", "params_dtype", "mixed_precision",
+     {"bf16", "fp16", "fp8", "dtype", "torch_dtype", "params_dtype", "mixed_precision",
       "mixed_precision_param"},
-     "fp32 or bf16"},
+     "fp32, bf16 or fp8"},
 
     {"model.kind", {"model_type", "architecture", "architectures"}},
     {"model.num_layers", {"layers", "n_layer", "n_layers", "num_hidden_layers", "encoder_layers"}},

@@ -80,10 +80,15 @@ void describe(Section& run, auto& field) {
                              {"cuda", DeviceChoice::cuda}}},
         "Where to compute: `cuda` uses NVIDIA GPUs, `cpu` does not. `auto` uses GPUs if the host "
         "has any and the build supports them. Ranks of a host use its GPUs in order, one each.");
-  field("precision", run.precision, OneOf<DType>{{{"fp32", DType::f32}, {"bf16", DType::bf16}}},
+  field("precision", run.precision,
+        OneOf<Precision>{
+            {{"fp32", DType::f32}, {"bf16", DType::bf16}, {"fp8", Precision::with_fp8()}}},
         "Precision of weights and activations in the forward and backward passes. `bf16` halves "
         "their memory; gradients and master weights stay in fp32, and the optimizer's moments in "
-        "`optimizer.moment_dtype`.");
+        "`optimizer.moment_dtype`. `fp8` is bf16, but the linear layers of blocks, without the "
+        "first and the last block, round activations, weights and gradients to 8 bits for their "
+        "products ([gpu.md](gpu.md#fp8)). Not measured on a GPU yet; on CPUs it is slower than "
+        "`bf16`.");
   field("tf32", run.tf32, TrueOrFalse{},
         "With `precision: fp32` on a GPU: whether linear layers run their matrix products on "
         "tensor cores, which round the operands to 11 of fp32's 24 significant bits and accumulate "

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/dtype.h"
+#include "core/precision.h"
 #include "launch/config/chat_format.h"
 #include "launch/config/column_names.h"
 #include "launch/config/data_blend.h"
@@ -47,9 +48,9 @@ struct RunSection {
   std::string dir;
   int64_t seed = 1234;
   DeviceChoice device = DeviceChoice::automatic;
-  DType precision = DType::f32;  ///< f32 or bf16
-  bool tf32 = false;             ///< fp32 products of a GPU in TF32
-  bool deterministic = true;     ///< only algorithms that give the same bits each time
+  Precision precision = DType::f32;
+  bool tf32 = false;          ///< fp32 products of a GPU in TF32
+  bool deterministic = true;  ///< only algorithms that give the same bits each time
   ProductAlgorithms product_algorithms = ProductAlgorithms::automatic;  ///< of cuBLASLt
   int64_t hang_timeout = 120;                                           ///< in seconds; 0 is off
   OnHang on_hang = OnHang::abort;
@@ -97,7 +98,9 @@ struct ParallelSection {
   DType grad_reduce_dtype = DType::f32;  ///< of gradient sums over data ranks: f32 or bf16
   Backend backend = Backend::automatic;  ///< for tensors on GPUs
 
-  GridShape grid_shape() const { return {.context = context, .tensor = tensor, .shards = zero > 0 ? shard : 1}; }
+  GridShape grid_shape() const {
+    return {.context = context, .tensor = tensor, .shards = zero > 0 ? shard : 1};
+  }
 
   bool operator==(const ParallelSection&) const = default;
 };
@@ -213,7 +216,7 @@ struct StepOptions {
   BatchSection batch = {};  ///< with `micro`
   TrainSection train = {};  ///< with `steps`, which the learning rate follows
   OptimizerSection optimizer = {};
-  DType precision = DType::f32;      ///< of products and activations: f32 or bf16
+  Precision precision = DType::f32;  ///< of products and activations
   uint64_t seed = 1234;              ///< of dropout and rounding
   int64_t noise_scale_interval = 0;  ///< steps between measurements; 0: never
 };

@@ -7,10 +7,12 @@
 #include "core/divisors.h"
 #include "core/error.h"
 #include "core/ops/attention.h"
+#include "core/ops/fp8.h"
 #include "launch/config/schema_list.h"
 #include "launch/config/validate_kind.h"
 #include "launch/config/values/value_rule.h"
 #include "launch/tokenizers/id_tokenizer.h"
+#include "parallel/layers/partition.h"
 #include "parallel/process_grid.h"
 
 namespace tessera {
@@ -74,6 +76,33 @@ void check_context(const RunConfig& config, LayoutRules& rules) {
                 "parallel.context is {}, but train.cudnn_dropout is true, and cuDNN draws other "
                 "bits for each rank's tokens: choose false, or 1 as parallel.context",
                 context);
+}
+
+/// The codes of FP8 are those of one rank only if no block of features is on two ranks.
+void check_fp8_features(const RunConfig& config, LayoutRules& rules) {
+  const auto tensor = static_cast<int>(config.parallel.tensor);
+  const ModelConfig& model = config.model;
+  if (!config.run.precision.fp8 || tensor > model.num_heads) return;
+  const auto check = [&](std::string_view what, int64_t units, int64_t unit) {
+    for (int rank = 0; rank < tensor; ++rank) {
+      const int64_t features = split_range(units, tensor, rank).size() * unit;
+      if (features % kFp8Block == 0) continue;
+      return rules.require(
+          false, "parallel.tensor", tensor,
+          "run.precision is fp8, whose scales are of {} neighboring features, but tensor rank {} "
+          "of {} has {} features of {}, {:.2f} × {}: choose another parallel.tensor, other sizes "
+          "of the model, or bf16",
+          kFp8Block, rank, tensor, features, what,
+          static_cast<double>(features) / static_cast<double>(kFp8Block), kFp8Block);
+    }
+  };
+  const int64_t groups = model.resolved_kv_heads(), dim = model.resolved_head_dim();
+  const int64_t queries = model.num_heads / groups * dim;
+  check("the heads", groups, queries);
+  if (queries != dim || model.qk_norm) {
+    check("queries, keys and values together", groups, queries + 2 * dim);
+  }
+  check("the MLP", model.resolved_mlp_size(), 1);
 }
 
 void check_gradients(const RunConfig& config, int world_size, LayoutRules& rules) {
@@ -334,8 +363,9 @@ void check_precision(const RunConfig& config) {
       "optimizer.stochastic_rounding is true, but run.precision is fp32, in which the optimizer "
       "rounds no weights: choose false, or bf16 as run.precision");
   require(!config.run.tf32 || !bf16,
-          "run.tf32 is true, but run.precision is bf16, which has no fp32 products: choose false, "
-          "or fp32 as run.precision");
+          "run.tf32 is true, but run.precision is {}, which has no fp32 products: choose false, "
+          "or fp32 as run.precision",
+          to_string(config.run.precision));
   require(!config.run.tf32 || config.run.device != DeviceChoice::cpu,
           "run.tf32 is true, but run.device is cpu, and only GPUs have TF32: choose false, or auto "
           "or cuda as run.device");
@@ -344,6 +374,25 @@ void check_precision(const RunConfig& config) {
           config.run.device != DeviceChoice::cpu,
       "run.product_algorithms is timed, but run.device is cpu, and only GPUs have algorithms to "
       "choose from: choose auto, or auto or cuda as run.device");
+}
+
+void check_fp8(const RunConfig& config) {
+  if (!config.run.precision.fp8) return;
+  const ModelConfig& model = config.model;
+  require(model.num_layers > 2,
+          "run.precision is fp8, but model.num_layers is {}, and the first and the last block stay "
+          "in bf16: choose bf16, or at least 3 layers",
+          model.num_layers);
+  require(model.hidden_size % kFp8Block == 0,
+          "run.precision is fp8, whose scales are of {} neighboring features, but "
+          "model.hidden_size is {} = {:.2f} × {}: choose bf16, or a multiple of {}",
+          kFp8Block, model.hidden_size,
+          static_cast<double>(model.hidden_size) / static_cast<double>(kFp8Block), kFp8Block,
+          kFp8Block);
+  require(model.lora_rank == 0,
+          "run.precision is fp8, but model.lora_rank is {}, and adapters have no FP8 products: "
+          "choose bf16, or 0 as lora_rank",
+          model.lora_rank);
 }
 
 void check_cudnn_dropout(const RunConfig& config) {
@@ -381,6 +430,7 @@ std::vector<BrokenRule> broken_layout_rules(const RunConfig& config, int world_s
   LayoutRules rules;
   check_tensor_parallel(config, world_size, rules);
   check_context(config, rules);
+  check_fp8_features(config, rules);
   check_gradients(config, world_size, rules);
   check_shards(config, world_size, rules);
   check_batch(config, world_size, rules);
@@ -391,6 +441,7 @@ void validate(const RunConfig& config, int world_size) {
   require(world_size >= 1, "a run has at least 1 rank, but was given {}", world_size);
   check_ranges(config);
   check_kind(config);
+  check_fp8(config);
   const std::vector<BrokenRule> broken = broken_layout_rules(config, world_size);
   if (!broken.empty()) throw Error(broken.front().message);
   check_data(config);

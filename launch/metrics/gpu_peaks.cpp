@@ -6,27 +6,28 @@
 namespace tessera {
 namespace {
 
-/// TFLOP/s, TFLOP/s, GB/s, GB/s, GB.
+/// TFLOP/s, TFLOP/s, GB/s, GB/s, GB, TFLOP/s.
 constexpr GpuPeaks peaks(std::string_view name, double bf16, double fp32, double memory_bandwidth,
-                         double nvlink, double memory) {
-  return {name, 1e12 * bf16, 1e12 * fp32, 1e9 * memory_bandwidth, 1e9 * nvlink, 1e9 * memory};
+                         double nvlink, double memory, double fp8 = 0.0) {
+  return {name,         1e12 * bf16,  1e12 * fp32, 1e9 * memory_bandwidth,
+          1e9 * nvlink, 1e9 * memory, 1e12 * fp8};
 }
 
 // The first match of whole words wins, so longer names precede the names they contain.
 constexpr GpuPeaks kPeaks[] = {
     peaks("GB200", 2500, 80, 8000, 1800, 186),
     peaks("B200", 2250, 80, 8000, 1800, 180),
-    peaks("H100 PCIe", 756, 51, 2000, 600, 80),
-    peaks("H100 NVL", 835, 60, 3900, 600, 94),
-    peaks("GH200", 989, 67, 4000, 900, 96),
-    peaks("H100", 989, 67, 3350, 900, 80),
-    peaks("H200", 989, 67, 4800, 900, 141),
+    peaks("H100 PCIe", 756, 51, 2000, 600, 80, 1513),
+    peaks("H100 NVL", 835, 60, 3900, 600, 94, 1671),
+    peaks("GH200", 989, 67, 4000, 900, 96, 1979),
+    peaks("H100", 989, 67, 3350, 900, 80, 1979),
+    peaks("H200", 989, 67, 4800, 900, 141, 1979),
     peaks("A100-SXM4-40GB", 312, 19.5, 1555, 600, 40),
     peaks("A100-PCIE-40GB", 312, 19.5, 1555, 600, 40),
     peaks("A100 80GB PCIe", 312, 19.5, 1935, 600, 80),
     peaks("A100", 312, 19.5, 2039, 600, 80),
     peaks("A800", 312, 19.5, 2039, 400, 80),
-    peaks("H800", 989, 67, 3350, 400, 80),
+    peaks("H800", 989, 67, 3350, 400, 80, 1979),
     peaks("L40S", 362, 91.6, 864, 0, 48),
     peaks("L4", 121, 30.3, 300, 0, 24),
     peaks("A40", 149.7, 37.4, 696, 112.5, 48),
@@ -57,6 +58,7 @@ double GpuPeaks::matmul_flops(DType precision, bool tf32) const {
 void GpuPeaks::limit_matmul_flops(double flops, DType precision, bool tf32) {
   name = "such a machine";
   bf16 = precision == DType::bf16 ? flops : 2.0 * flops;
+  fp8 = 2.0 * bf16;
   fp32 = precision == DType::f32 && !tf32 ? flops : std::min(fp32, flops);
 }
 

@@ -16,8 +16,10 @@ struct GpuPeaks {
   double memory_bandwidth = 0.0;  ///< bytes/s
   double nvlink = 0.0;            ///< bytes/s to all other GPUs together, both ways; 0: none
   double memory = 0.0;            ///< bytes
+  double fp8 = 0.0;  ///< like bf16, of linear_fp8 (core/ops/fp8.h); 0: only Hopper has it
 
-  /// FLOP/s of matrix products: with tensor cores in bf16 and TF32, without them in fp32.
+  /// FLOP/s of matrix products: with tensor cores in bf16 and TF32, without them in fp32. Those of
+  /// a run in FP8 that are not of codes are in bf16, and MFU is relative to that.
   double matmul_flops(DType precision, bool tf32) const;
   /// Makes them `flops`, those of other kinds at most as many, and the name that of any machine.
   void limit_matmul_flops(double flops, DType precision, bool tf32);

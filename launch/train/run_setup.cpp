@@ -77,7 +77,12 @@ void choose_algorithms(const RunConfig& config, const OpenedDevices& devices) {
   use_deterministic_algorithms(config.run.deterministic);
   allow_cudnn_dropout(config.train.cudnn_dropout);
   if constexpr (kHasCuda) {
-    if (devices.device.is_cuda()) cuda::use_tf32(config.run.tf32);
+    if (!devices.device.is_cuda()) return;
+    cuda::use_tf32(config.run.tf32);
+    if (!config.run.precision.fp8) return;
+    if (const auto reason = cuda::fp8_unsupported_reason()) {
+      fail("run.precision is fp8, but {}: choose bf16", *reason);
+    }
   }
 }
 

@@ -1,8 +1,8 @@
 #include "parallel/layers/column_parallel_linear.h"
 
 #include "core/checked.h"
-#include "core/ops/matmul.h"
 #include "parallel/layers/linear_gradients.h"
+#include "parallel/layers/linear_products.h"
 #include "parallel/layers/partition.h"
 #include "parallel/layers/tensor_regions.h"
 
@@ -39,10 +39,6 @@ ColumnParallelLinear::ColumnParallelLinear(ParameterStore& store, const LinearSp
   if (spec.adapter.rank > 0) adapter_.emplace(store, spec.name, matrix, spec.adapter);
 }
 
-Tensor ColumnParallelLinear::weight_matrix(const Tensor& local) const {
-  return local.view({rows_of(local), local.dim(-1)});
-}
-
 Tensor ColumnParallelLinear::bias_vector() const {
   return bias_ != nullptr ? bias_->value().view({bias_->value().numel()}) : Tensor();
 }
@@ -50,7 +46,7 @@ Tensor ColumnParallelLinear::bias_vector() const {
 // (..., N, parts × local features)
 Tensor ColumnParallelLinear::allocate_output(const StepContext& ctx, const Tensor& x) const {
   Shape shape = ctx.rows.global_shape_of(x.shape());
-  shape.set(-1, weight_matrix(weight_->value()).dim(0));
+  shape.set(-1, rows_of(weight_->value()));
   return ctx.arena.allocate(shape, x.dtype());
 }
 
@@ -59,7 +55,7 @@ Tensor ColumnParallelLinear::forward(const StepContext& ctx, const Tensor& x) {
   Tensor y = allocate_output(ctx, x);
   const Arena::Scope scope(ctx.arena);
   const Tensor all = all_rows(ctx, x, tp_);
-  linear_forward(all, weight_matrix(weight_->value()), bias_vector(), y);
+  forward_product(ctx.arena, all, *weight_, bias_vector(), y);
   if (adapter_) adapter_->forward(ctx, all, y);
   return y;
 }
@@ -72,11 +68,10 @@ ColumnParallelLinear::Activated ColumnParallelLinear::forward_activation(const S
   const Arena::Scope scope(ctx.arena);
   const Tensor all = all_rows(ctx, x, tp_);
   if (!adapter_) {
-    linear_activation_forward(all, weight_matrix(weight_->value()), bias_vector(), kind, y.hidden,
-                              y.active);
+    activation_product(ctx.arena, all, *weight_, bias_vector(), kind, y.hidden, y.active);
     return y;
   }
-  linear_forward(all, weight_matrix(weight_->value()), bias_vector(), y.hidden);
+  forward_product(ctx.arena, all, *weight_, bias_vector(), y.hidden);
   adapter_->forward(ctx, all, y.hidden);
   activation_forward(y.hidden, kind, y.active);
   return y;
@@ -88,7 +83,7 @@ void ColumnParallelLinear::backward(const StepContext& ctx, const Tensor& dy, Te
   // again. The gather overlaps with computing dx, and the sum of dx overlaps with computing dw.
   AllRows x(ctx, x_.at(ctx), tp_);
   RegionSum sum(ctx, dx, tp_);
-  linear_backward_input(dy, weight_matrix(weight_->value()), sum.part());
+  input_gradient(ctx.arena, dy, *weight_, sum.part());
   x.wait();
   if (adapter_) adapter_->backward(ctx, dy, x.wait(), sum.part());
   const auto summing = sum.start();

@@ -65,7 +65,6 @@ class ColumnParallelLinear {
   void backward(const StepContext& ctx, const Tensor& dy, Tensor dx);
 
  private:
-  Tensor weight_matrix(const Tensor& local) const;
   Tensor bias_vector() const;
   Tensor allocate_output(const StepContext& ctx, const Tensor& x) const;
 

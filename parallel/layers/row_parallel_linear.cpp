@@ -1,7 +1,7 @@
 #include "parallel/layers/row_parallel_linear.h"
 
-#include "core/ops/matmul.h"
 #include "parallel/layers/linear_gradients.h"
+#include "parallel/layers/linear_products.h"
 #include "parallel/layers/tensor_regions.h"
 
 namespace tessera {
@@ -40,7 +40,7 @@ void RowParallelLinear::forward(const StepContext& ctx, const Tensor& x, Tensor 
   x_.at(ctx) = x;
   const Arena::Scope scope(ctx.arena);
   RegionSum sum(ctx, y, tp_);
-  linear_forward(x, weight_->value(), {}, sum.part());
+  forward_product(ctx.arena, x, *weight_, {}, sum.part());
   if (adapter_) adapter_->forward(ctx, x, sum.part());
   sum.start()->wait();
 }
@@ -48,7 +48,7 @@ void RowParallelLinear::forward(const StepContext& ctx, const Tensor& x, Tensor 
 void RowParallelLinear::backward(const StepContext& ctx, const Tensor& dy, Tensor dx) {
   const Arena::Scope scope(ctx.arena);
   const Tensor all = all_rows(ctx, dy, tp_);
-  linear_backward_input(all, weight_->value(), dx);
+  input_gradient(ctx.arena, all, *weight_, dx);
   if (adapter_) adapter_->backward(ctx, all, x_.at(ctx), dx);
   add_gradients(ctx, dy, all);
 }
@@ -58,11 +58,11 @@ void RowParallelLinear::backward_activation(const StepContext& ctx, const Tensor
   const Arena::Scope scope(ctx.arena);
   const Tensor all = all_rows(ctx, dy, tp_);
   if (adapter_) {
-    linear_backward_input(all, weight_->value(), dhidden);
+    input_gradient(ctx.arena, all, *weight_, dhidden);
     adapter_->backward(ctx, all, x_.at(ctx), dhidden);
     activation_backward(dhidden, hidden, kind, dhidden);
   } else {
-    linear_activation_backward_input(all, weight_->value(), hidden, kind, dhidden);
+    activation_input_gradient(ctx.arena, all, *weight_, hidden, kind, dhidden);
   }
   add_gradients(ctx, dy, all);
 }

@@ -30,11 +30,13 @@
 #include "core/ops/cross_entropy.h"
 #include "core/ops/cuda/attention/cudnn_attention.h"
 #include "core/ops/cuda/matmul/fusions.h"
+#include "core/ops/cuda/matmul/matmul.h"
 #include "core/ops/device_ops.h"
 #include "core/ops/dropout.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/ema.h"
 #include "core/ops/embedding.h"
+#include "core/ops/fp8.h"
 #include "core/ops/layer_norm.h"
 #include "core/ops/matmul.h"
 #include "core/ops/reduce.h"
@@ -362,10 +364,34 @@ class Table {
     measure("linear_backward_weight_bias", {5 * narrow + 4 * weights, flops}, [&] {
       linear_backward_weight_bias(y.tensor, x.tensor, dw.tensor, Accumulate::yes, dbias.tensor);
     });
+    if (!cuda::fp8_unsupported_reason()) codes(x.tensor, w.tensor, bias.tensor, y.tensor);
     language_head(x.tensor.slice(0, sizes_.loss_rows));
     fusions(rows, width);
     fusions(rows, round_up(4 * width / 3, int64_t{64}));
     fusions(rows / 2, round_up(25 * width / 12, int64_t{64}));
+  }
+
+  /// What takes the place of linear_forward in FP8.
+  void codes(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y) {
+    const int64_t features = w.dim(0), width = w.dim(1);
+    const double narrow = bytes_of(x.numel()), weights = bytes_of(w.numel());
+    const OwnedTensor of_x = zeros(fp8_row_codes(x), DType::u8),
+                      x_scales = zeros(fp8_row_scales(x), DType::f32);
+    const OwnedTensor of_w = zeros({features, width}, DType::u8),
+                      w_scales = zeros(fp8_weight_scales(features, width), DType::f32);
+    const OwnedTensor turned = zeros({width, features}, DType::u8),
+                      turned_scales = zeros(fp8_weight_scales(width, features), DType::f32);
+    const Fp8Matrix rows{of_x.tensor, x_scales.tensor}, matrix{of_w.tensor, w_scales.tensor};
+    measure("quantize_fp8_rows", {1.5 * narrow}, [&] { quantize_fp8_rows(x, rows); });
+    measure("quantize_fp8_weights", {1.5 * weights},
+            [&] { quantize_fp8_weights(w, MatrixLayout::rows, matrix); });
+    measure("quantize_fp8_weights, transposed", {1.5 * weights}, [&] {
+      quantize_fp8_weights(w, MatrixLayout::columns, {turned.tensor, turned_scales.tensor});
+    });
+    measure("linear_fp8",
+            {bytes_of(y.numel()) + (narrow + weights) / 2.0,
+             2.0 * static_cast<double>(y.numel()) * static_cast<double>(width)},
+            [&] { linear_fp8(rows, matrix, bias, y); });
   }
 
   /// The products of a block of this width that can have each epilogue, with it and without: times,

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/checked.h"
+#include "core/ops/fp8.h"
 
 /// How much scratch memory ops request from cuda::workspace(), for plans of memory. Left out are
 /// decoding and the small amounts of sums (core/ops/cuda/reduce.cu), below kCublasLtWorkspaceBytes.
@@ -13,6 +14,11 @@ namespace tessera::cuda {
 
 /// Workspace of every product: NVIDIA's recommendation for sm_90, and enough for sm_80.
 inline constexpr size_t kCublasLtWorkspaceBytes = size_t{32} << 20;
+
+/// That of linear_fp8 with N features: behind it are results of the last rows, padded.
+inline size_t fp8_workspace(int64_t features) {
+  return kCublasLtWorkspaceBytes + static_cast<size_t>(kFp8Rows * features) * sizeof(uint16_t);
+}
 
 /// The tokens of a piece of embedding_backward's sums.
 inline constexpr int kEmbeddingPiece = 64;

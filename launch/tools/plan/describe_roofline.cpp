@@ -221,7 +221,11 @@ std::string speeds_text(const Roofline& roofline) {
   const bool is_tf32 = run.precision == DType::f32 && run.tf32;
   std::string text = fmt::format("{}FLOP/s of matrix products in {}, ",
                                  human_amount(products * gpu.reached.products),
-                                 is_tf32 ? "tf32" : to_string(run.precision));
+                                 is_tf32 ? "tf32" : to_string(run.precision.dtype));
+  if (run.precision.fp8) {
+    text += fmt::format("{}FLOP/s in fp8,\n           ",
+                        human_amount(peaks.fp8 * gpu.reached.products));
+  }
   if (!gpu.is_bound) {
     text += fmt::format("{}FLOP/s in attention,\n           ",
                         human_amount(products * gpu.reached.attention));

@@ -72,8 +72,9 @@ class Simulation {
     const OpWork& work = event.work;
     const ReachedSpeed& reached = roofline_.gpu.reached;
     const bool is_attention = std::string_view(event.op).starts_with("attention_");
-    const double matmul_flops = peaks.matmul_flops(run.precision, run.tf32) *
-                                (is_attention ? reached.attention : reached.products);
+    const double of_products =
+        event.op == "linear_fp8" ? peaks.fp8 : peaks.matmul_flops(run.precision, run.tf32);
+    const double matmul_flops = of_products * (is_attention ? reached.attention : reached.products);
     const double of_flops = std::max(work.matmul_flops / matmul_flops, work.flops / peaks.fp32);
     const double of_memory = work.bytes() / (peaks.memory_bandwidth * reached.memory);
     const double seconds = std::max(of_flops, of_memory);
@@ -204,6 +205,11 @@ double Roofline::mfu() const {
 void add_work(const WorkLog& work, Roofline& roofline) { Simulation(work, roofline).run(); }
 
 Roofline roofline(const RunPlan& plan, const RooflineGpu& gpu) {
+  require(
+      !plan.config.run.precision.fp8 || gpu.peaks.fp8 > 0.0,
+      "run.precision is fp8, but {} has no products of 8-bit codes with scales of blocks: choose "
+      "a Hopper GPU, such as H100, or bf16",
+      gpu.peaks.name);
   Roofline result{plan.config, plan.grid, gpu, plan.counts, {}, {}};
   result.model_flops = plan.flops / plan.grid.world_size();
   add_work(*plan.work, result);

@@ -459,6 +459,11 @@ ShrunkRun shrink(const RunConfig& config, const std::filesystem::path& folder) {
   RunConfig& small = run.config;
   small.run.dir = folder / "run";
   small.run.device = DeviceChoice::cpu;
+  if (config.run.precision.fp8) {
+    run.left_out.emplace_back(
+        "run.precision is fp32 and bf16 here instead of fp8, because layers this small have no "
+        "128 features to share a scale");
+  }
   small.run.precision = DType::f32;
   small.run.tf32 = false;
   small.run.product_algorithms = ProductAlgorithms::automatic;

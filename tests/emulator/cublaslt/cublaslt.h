@@ -30,6 +30,10 @@ struct ProductDesc {
   void* bias = nullptr;
   void* auxiliary = nullptr;
   int64_t auxiliary_ld = 0;
+  int32_t a_scale_mode = CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
+  int32_t b_scale_mode = CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
+  const float* a_scales = nullptr;
+  const float* b_scales = nullptr;
 };
 
 /// Column-major, with `ld` elements from column to column.
@@ -76,6 +80,7 @@ struct Problem {
   MatrixDesc a, b, c, d;
   int64_t m, n, k;
 
+  bool has_codes() const { return a.type == CUDA_R_8F_E4M3 || b.type == CUDA_R_8F_E4M3; }
   bool has(cublasLtEpilogue_t epilogue) const { return desc.epilogue == epilogue; }
   bool adds_bias() const {
     return has(CUBLASLT_EPILOGUE_BIAS) || has(CUBLASLT_EPILOGUE_GELU_AUX_BIAS);
@@ -105,6 +110,19 @@ cublasStatus_t support(const Problem& problem);
 
 /// Returns the alignment of `value`, an address or a distance, in bytes, up to 256.
 uint32_t alignment_of(uint64_t value);
+
+/// The scales of a matrix of codes whose columns are summed over: one for 128 elements of a column
+/// (with neighboring columns next to one another), or for 128 × 128 elements.
+struct Scales {
+  const float* data;
+  int64_t count, column_step, block_step;
+  bool of_columns;  // or of blocks
+
+  float of(int64_t column, int64_t element) const {
+    return data[(of_columns ? column : column / 128) * column_step + element / 128 * block_step];
+  }
+};
+Scales scales_of(const MatrixDesc& matrix, int32_t mode, const float* data);
 
 size_t bytes_of(cudaDataType_t type);
 /// Returns the bytes from a matrix's first byte to its last.

@@ -34,6 +34,14 @@ cublasStatus_t assign(ProductDesc& desc, cublasLtMatmulDescAttributes_t attribut
       return assign(desc.auxiliary_type, value, bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
       return assign(desc.bias_type, value, bytes);
+    case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER:
+      return assign(desc.a_scales, value, bytes);
+    case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER:
+      return assign(desc.b_scales, value, bytes);
+    case CUBLASLT_MATMUL_DESC_A_SCALE_MODE:
+      return assign(desc.a_scale_mode, value, bytes);
+    case CUBLASLT_MATMUL_DESC_B_SCALE_MODE:
+      return assign(desc.b_scale_mode, value, bytes);
   }
   return CUBLAS_STATUS_INVALID_VALUE;
 }

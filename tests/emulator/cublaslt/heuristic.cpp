@@ -20,6 +20,7 @@ uint64_t kind_of(const Problem& problem) {
   add(desc.transpose_a, 1);
   add(desc.transpose_b, 1);
   add(desc.epilogue, 10);
+  add(desc.a_scale_mode * 8 + desc.b_scale_mode, 6);
   for (const cudaDataType_t type :
        {desc.scale, problem.a.type, problem.b.type, problem.c.type, problem.d.type,
         problem.bias_type(), problem.auxiliary_type()}) {

@@ -89,6 +89,13 @@ std::vector<Span> spans_of(const Problem& problem, const Operands& at) {
     const auto length = static_cast<size_t>(written ? problem.n : problem.m);
     spans.push_back({"the bias", desc.bias, length * bytes_of(problem.bias_type()), written});
   }
+  if (problem.has_codes()) {
+    const auto add = [&](const char* name, const Scales& scales) {
+      spans.push_back({name, scales.data, static_cast<size_t>(scales.count) * sizeof(float)});
+    };
+    add("A's scales", scales_of(problem.a, desc.a_scale_mode, desc.a_scales));
+    add("B's scales", scales_of(problem.b, desc.b_scale_mode, desc.b_scales));
+  }
   if (problem.has_auxiliary()) {
     spans.push_back({"the auxiliary matrix", desc.auxiliary, span_of(auxiliary_of(problem)),
                      !problem.has(CUBLASLT_EPILOGUE_DGELU)});

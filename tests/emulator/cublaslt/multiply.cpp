@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "core/memory.h"
@@ -62,11 +64,39 @@ float round_to_tf32(float value) {
   return is_finite ? std::bit_cast<float>((u + 0x1000u) & ~0x1fffu) : value;
 }
 
+/// The number of an E4M3 code, by the definition of the format.
+float e4m3_value(uint8_t code) {
+  const int exponent = code >> 3 & 15, fraction = code & 7;
+  if (exponent == 15 && fraction == 7) return std::numeric_limits<float>::quiet_NaN();
+  const int significand = exponent == 0 ? fraction : 8 + fraction;
+  const auto size = static_cast<float>(std::ldexp(significand, std::max(exponent, 1) - 10));
+  return (code & 0x80) != 0 ? -size : size;
+}
+
+OwnedTensor decoded(const MatrixDesc& matrix, const void* data, const Scales& scales) {
+  const auto cols = static_cast<int64_t>(matrix.cols), rows = static_cast<int64_t>(matrix.rows);
+  OwnedTensor result({cols, rows}, DType::f32);
+  const auto* codes = static_cast<const uint8_t*>(data);
+  auto* to = result.tensor.data<float>();
+  for (int64_t i = 0; i < cols; ++i) {
+    for (int64_t j = 0; j < rows; ++j) {
+      to[i * rows + j] = e4m3_value(codes[i * matrix.ld + j]) * scales.of(i, j);
+    }
+  }
+  return result;
+}
+
 /// A or B as tensor cores read it.
 class Operand {
  public:
-  Operand(const Problem& problem, const MatrixDesc& matrix, const void* data, int32_t transpose)
+  Operand(const Problem& problem, const MatrixDesc& matrix, const void* data, int32_t transpose,
+          const Scales& scales)
       : transposed_(transpose == CUBLAS_OP_T) {
+    if (matrix.type == CUDA_R_8F_E4M3) {
+      copy_ = decoded(matrix, data, scales);
+      tensor_ = copy_.tensor;
+      return;
+    }
     const bool cut = problem.desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
     tensor_ = columns(matrix, data, 0, static_cast<int64_t>(matrix.cols));
     if (is_packed(matrix) && !cut) return;
@@ -97,6 +127,7 @@ Tensor bias_of(const Problem& problem) {
 
 /// Returns whether the CPU's library rounds these sums only once, at the end.
 bool is_one_product(const Problem& problem, const Operands& at) {
+  if (problem.has_codes() && problem.d.type != CUDA_R_32F) return false;
   const bool plain = problem.has(CUBLASLT_EPILOGUE_DEFAULT) ||
                      problem.has(CUBLASLT_EPILOGUE_BGRADB) ||
                      (problem.has(CUBLASLT_EPILOGUE_BIAS) && problem.bias_type() == problem.a.type);
@@ -169,8 +200,11 @@ void sum_second_operand(const Problem& problem, const void* b) {
 void multiply(const Problem& problem, const Operands& at, bool splits) {
   using tessera::Accumulate;
   sum_second_operand(problem, at.b);
-  const Operand a(problem, problem.a, at.a, problem.desc.transpose_a),
-      b(problem, problem.b, at.b, problem.desc.transpose_b);
+  const ProductDesc& desc = problem.desc;
+  const Operand a(problem, problem.a, at.a, desc.transpose_a,
+                  scales_of(problem.a, desc.a_scale_mode, desc.a_scales)),
+      b(problem, problem.b, at.b, desc.transpose_b,
+        scales_of(problem.b, desc.b_scale_mode, desc.b_scales));
   const bool rounds_first = splits && rounds_before_epilogue(problem);
   if (is_one_product(problem, at) && !rounds_first) {
     return tessera::cpu::matmul(b.matrix(), a.matrix(), bias_of(problem),

@@ -14,6 +14,36 @@ bool is_sound(const MatrixDesc& matrix) {
 
 bool fits_int32(uint64_t value) { return value <= std::numeric_limits<int32_t>::max(); }
 
+bool is_hopper() {
+  int device = 0;
+  cudaDeviceProp properties;
+  cudaGetDevice(&device);
+  return cudaGetDeviceProperties(&properties, device) == cudaSuccess && properties.major == 9;
+}
+
+/// Products of 8-bit codes with scales of blocks: only on Hopper, since 12.9, with both operands
+/// contiguous along the sum. Dims must be multiples of 16; whether n, which is never contiguous,
+/// must be is not documented. Epilogues are not, either.
+bool are_listed_codes(const Problem& problem) {
+  constexpr int64_t kMultiple = 16;
+  constexpr auto kOf128 = CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
+  constexpr auto kOfBlocks = CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
+  const ProductDesc& desc = problem.desc;
+  const bool modes = (desc.a_scale_mode == kOf128 || desc.a_scale_mode == kOfBlocks) &&
+                     (desc.b_scale_mode == kOf128 || desc.b_scale_mode == kOfBlocks) &&
+                     (desc.a_scale_mode == kOf128 || desc.b_scale_mode == kOf128);
+  bool multiples = true;
+  for (const int64_t size : {problem.m, problem.n, problem.k, problem.a.ld, problem.b.ld}) {
+    multiples = multiples && size % kMultiple == 0;
+  }
+  for (const float* scales : {desc.a_scales, desc.b_scales}) {
+    multiples = multiples && alignment_of(reinterpret_cast<uintptr_t>(scales)) >= kMultiple;
+  }
+  return is_hopper() && cublasLtGetVersion() >= 120900 && modes && multiples &&
+         desc.transpose_a == CUBLAS_OP_T && desc.transpose_b == CUBLAS_OP_N &&
+         problem.has(CUBLASLT_EPILOGUE_DEFAULT);
+}
+
 /// The table in cublasLtMatmul's documentation, without types that Tessera does not use.
 bool are_listed(const Problem& problem) {
   const cudaDataType_t in = problem.a.type, out = problem.d.type;
@@ -22,6 +52,9 @@ bool are_listed(const Problem& problem) {
   }
   switch (problem.desc.compute) {
     case CUBLAS_COMPUTE_32F:
+      if (in == CUDA_R_8F_E4M3) {
+        return (out == CUDA_R_16BF || out == CUDA_R_32F) && are_listed_codes(problem);
+      }
       return in == CUDA_R_16BF ? out == CUDA_R_16BF || out == CUDA_R_32F
                                : in == CUDA_R_32F && out == CUDA_R_32F;
     case CUBLAS_COMPUTE_32F_FAST_TF32:
@@ -72,7 +105,20 @@ uint32_t alignment_of(uint64_t value) {
   return static_cast<uint32_t>(value & (~value + 1));
 }
 
-size_t bytes_of(cudaDataType_t type) { return type == CUDA_R_32F ? 4 : 2; }
+size_t bytes_of(cudaDataType_t type) {
+  if (type == CUDA_R_8F_E4M3) return 1;
+  return type == CUDA_R_32F ? 4 : 2;
+}
+
+Scales scales_of(const MatrixDesc& matrix, int32_t mode, const float* data) {
+  const auto cols = static_cast<int64_t>(matrix.cols), rows = static_cast<int64_t>(matrix.rows);
+  const int64_t along = (rows + 127) / 128;
+  if (mode == CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F) {
+    return {data, along * cols, 1, cols, /*of_columns=*/true};
+  }
+  const int64_t room = (along + 3) / 4 * 4;
+  return {data, (cols + 127) / 128 * room, room, 1, /*of_columns=*/false};
+}
 
 size_t span_of(const MatrixDesc& matrix) {
   const uint64_t elements = (matrix.cols - 1) * static_cast<uint64_t>(matrix.ld) + matrix.rows;
@@ -119,6 +165,8 @@ ReadProblem read_problem(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
 
 cublasStatus_t support(const Problem& problem) {
   if (!is_epilogue(problem)) return CUBLAS_STATUS_INVALID_VALUE;
+  const bool has_scales = problem.desc.a_scales != nullptr && problem.desc.b_scales != nullptr;
+  if (problem.has_codes() && !has_scales) return CUBLAS_STATUS_INVALID_VALUE;
   if (!are_listed(problem)) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (library_is("plain") && !problem.has(CUBLASLT_EPILOGUE_DEFAULT)) {
     return CUBLAS_STATUS_NOT_SUPPORTED;

@@ -1,6 +1,7 @@
 // Tests the cuBLASLt rules that its emulation checks.
 
 #include "core/cuda/wait_check.h"
+#include "core/ops/cuda/matmul/matmul.h"
 #include "tests/emulator/cublaslt/cublaslt.h"
 #include "tests/emulator/cublaslt/test_product.h"
 
@@ -103,6 +104,80 @@ TEST(CublasLtHeuristic, RefusesImpossibleAlignments) {
   EXPECT_EQ(product.choose(), kInvalid);
   product.prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, uint32_t{2});
   EXPECT_EQ(product.choose(), kNotSupported) << "half an fp32 element";
+}
+
+/// A product of codes that Hopper supports.
+class CodesProduct : public TestProduct {
+ public:
+  explicit CodesProduct(const TestSizes& sizes = kSizes) : TestProduct(sizes), scales(4096) {
+    set_scales(CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F,
+               CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F);
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, static_cast<void*>(scales.get()));
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, static_cast<void*>(scales.get() + 1024));
+  }
+  void set_scales(int32_t of_a, int32_t of_b) {
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, of_a);
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, of_b);
+  }
+
+  static constexpr TestSizes kSizes = {
+      .m = 48, .n = 16, .k = 256, .transpose_a = true, .in = CUDA_R_8F_E4M3, .out = CUDA_R_16BF};
+  Visible<char> scales;
+};
+
+TEST(CublasLtHeuristic, SupportsCodesAsHopper) {
+  constexpr int32_t kScalar = CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F,
+                    kRows = CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F,
+                    kBlocks = CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
+  const auto modes = [](int32_t of_a, int32_t of_b) {
+    CodesProduct product;
+    product.set_scales(of_a, of_b);
+    return product.choose();
+  };
+  EXPECT_EQ(modes(kBlocks, kRows), kDone);
+  EXPECT_EQ(modes(kRows, kBlocks), kDone);
+  EXPECT_EQ(modes(kRows, kRows), kDone);
+  EXPECT_EQ(modes(kBlocks, kBlocks), kNotSupported);
+  EXPECT_EQ(modes(kScalar, kScalar), kNotSupported) << "not emulated";
+  const auto with = [](auto change) {
+    TestSizes sizes = CodesProduct::kSizes;
+    change(sizes);
+    return CodesProduct(sizes).choose();
+  };
+  EXPECT_EQ(with([](TestSizes& s) { s.out = CUDA_R_32F; }), kDone);
+  EXPECT_EQ(with([](TestSizes& s) { s.transpose_a = false; }), kNotSupported);
+  EXPECT_EQ(with([](TestSizes& s) { s.transpose_b = true; }), kNotSupported);
+  EXPECT_EQ(with([](TestSizes& s) { s.m = 40; }), kNotSupported);
+  EXPECT_EQ(with([](TestSizes& s) { s.n = 17; }), kNotSupported);
+  EXPECT_EQ(with([](TestSizes& s) { s.padding = 8; }), kNotSupported);
+  CodesProduct product;
+  product.set_epilogue(CUBLASLT_EPILOGUE_BIAS);
+  EXPECT_EQ(product.choose(), kNotSupported) << "not documented";
+  product.set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT);
+  EXPECT_EQ(product.choose(), kDone);
+  EXPECT_EQ(fp8_unsupported_reason(), std::nullopt);
+  for (const auto& [variable, value] : {std::pair("TESSERA_EMULATOR_CAPABILITY", "8.0"),
+                                        {"TESSERA_EMULATOR_CAPABILITY", "10.0"},
+                                        {"TESSERA_EMULATOR_CUBLASLT_VERSIONS", "120803"}}) {
+    const Environment other(variable, value);
+    EXPECT_EQ(product.choose(), kNotSupported) << variable;
+    EXPECT_NE(fp8_unsupported_reason(), std::nullopt) << variable;
+  }
+  product.set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, static_cast<void*>(product.scales.get() + 4));
+  EXPECT_EQ(product.choose(), kNotSupported) << "unaligned scales";
+  product.set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, static_cast<void*>(nullptr));
+  EXPECT_EQ(product.choose(), kInvalid) << "no scales";
+}
+
+TEST(CublasLtMatmulDeathTest, NeedsAllScales) {
+  CodesProduct product;
+  ASSERT_EQ(product.choose(), kDone);
+  EXPECT_EQ(product.run(), kDone);
+  synchronize();
+  // A product of 16 rows and two blocks has 32 scales.
+  product.set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER,
+              static_cast<void*>(product.scales.get() + 4096 - 64));
+  EXPECT_DEATH(product.run(), "B's scales has 128 bytes, but its block of memory ends after 64");
 }
 
 TEST(CublasLtAlgorithm, SupportsItsKindUpToItsSizes) {

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "core/dtype.h"
+#include "core/ops/fp8.h"
 #include "tests/emulator/tests/test_launch.h"
 
 namespace tessera::cuda {
@@ -21,7 +22,7 @@ struct TestSizes {
   cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
 };
 
-/// fp32 or bf16 numbers that host and GPU can access.
+/// fp32, bf16 or E4M3 numbers that host and GPU can access.
 class TestNumbers {
  public:
   TestNumbers(int64_t count, cudaDataType type, int seed)
@@ -40,9 +41,16 @@ class TestNumbers {
   }
 
  private:
-  size_t size() const { return type_ == CUDA_R_32F ? sizeof(float) : sizeof(bfloat16); }
+  size_t size() const {
+    if (type_ == CUDA_R_8F_E4M3) return 1;
+    return type_ == CUDA_R_32F ? sizeof(float) : sizeof(bfloat16);
+  }
   char* at(int64_t i) const { return get() + static_cast<size_t>(i) * size(); }
   void set(int64_t i, float value) {
+    if (type_ == CUDA_R_8F_E4M3) {
+      *at(i) = static_cast<char>(fp8_code(value));
+      return;
+    }
     const bfloat16 half(value);
     std::memcpy(at(i), type_ == CUDA_R_32F ? static_cast<const void*>(&value) : &half, size());
   }

@@ -308,7 +308,7 @@ TEST(ConfigLoad, ReportsFoundAndAllowedValues) {
        "one of: gpt2, llama, mistral, qwen2, qwen3, bert, roberta, modernbert, encoder_decoder, "
        "t5, vit"},
       {"run.device", "GPU", "GPU", "one of: auto, cpu, cuda"},
-      {"run.precision", "fp16", "fp16", "one of: fp32, bf16"},
+      {"run.precision", "fp16", "fp16", "one of: fp32, bf16, fp8"},
       {"data.tokenizer", "[byte]", "a list of 1", tokenizers},
       {"data.tokenizer", "wordpiece", "wordpiece", tokenizers},
       {"data.tokenizer", "vocab.txt", "vocab.txt", tokenizers},

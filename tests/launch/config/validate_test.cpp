@@ -127,6 +127,34 @@ TEST(ConfigValidate, ReadsPatterns) {
   EXPECT_THAT(error("optimizer.lr_scales=2"), HasSubstr("must be a map of patterns"));
 }
 
+TEST(ConfigValidate, Fp8NeedsWholeBlocksOfFeatures) {
+  const auto with = [](std::vector<std::string> sets) {
+    for (const char* set : {"run.precision=fp8", "model.num_layers=4", "model.hidden_size=768",
+                            "model.num_heads=12", "model.mlp_size=3072"}) {
+      sets.insert(sets.begin(), set);
+    }
+    return sets;
+  };
+  for (const int64_t tensor : {1, 2, 3, 6}) {
+    const auto sets = with({fmt::format("parallel.tensor={}", tensor)});
+    EXPECT_NO_THROW(validate(config_with(sets), static_cast<int>(tensor)));
+  }
+  const auto facts = [&](const std::vector<std::string>& sets, int world_size,
+                         std::initializer_list<const char*> expected) {
+    test::expect_error([&] { validate(config_with(with(sets)), world_size); }, expected);
+  };
+  facts({"parallel.tensor=4"}, 4, {"tensor rank 0", "192 features of the heads", "1.50 × 128"});
+  facts({"model.mlp_size=1200"}, 1, {"1200 features of the MLP", "9.38 × 128"});
+  facts({"model.num_kv_heads=4", "parallel.tensor=4"}, 4, {"192 features of the heads"});
+  facts({"model.num_heads=6", "model.num_kv_heads=3", "model.head_dim=128", "parallel.tensor=3",
+         "model.mlp_size=3000"},
+        3, {"1000 features of the MLP"});
+  facts({"model.hidden_size=1600", "model.num_heads=25"}, 1, {"model.hidden_size is 1600"});
+  facts({"model.num_layers=2"}, 1, {"model.num_layers is 2"});
+  facts({"model.lora_rank=8"}, 1, {"model.lora_rank is 8"});
+  facts({"run.tf32=true"}, 1, {"run.tf32", "run.precision is fp8"});
+}
+
 TEST(ConfigValidate, Tf32NeedsFp32OnGpus) {
   EXPECT_EQ(validate_error({"run.tf32=true", "run.precision=bf16"}, 1),
             "run.tf32 is true, but run.precision is bf16, which has no fp32 products: choose "

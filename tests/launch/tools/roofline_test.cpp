@@ -13,6 +13,7 @@
 namespace tessera {
 namespace {
 
+using test::expect_error;
 using test::SmallKind;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -81,6 +82,33 @@ TEST_F(RooflineOfRun, ProductsOfLinearLayersMatchModelFlops) {
     const RunConfig run = config(kind);
     EXPECT_EQ(matmul_flops(roofline(run, 1, unit_gpu()), false), flops_of_linear_layers(run));
   }
+}
+
+// A third of the FLOPs of the blocks between the first and the last are weight gradients, in bf16.
+TEST_F(RooflineOfRun, Fp8MultipliesCodesInInnerBlocks) {
+  RunConfig run = config();
+  run.model.num_layers = 5;
+  run.model.hidden_size = run.model.mlp_size = 128;
+  const auto of_blocks = [&](int layers) {
+    RunConfig other = run;
+    other.model.num_layers = layers;
+    return flops_of_linear_layers(other);
+  };
+  RooflineGpu gpu = unit_gpu();
+  const Roofline without = roofline(run, 1, gpu);
+  run.run.precision = Precision::with_fp8();
+  expect_error([&] { roofline(run, 1, gpu); }, {"run.precision is fp8"});
+  gpu.peaks.fp8 = 2.0;
+  const Roofline with = roofline(run, 1, gpu);
+  EXPECT_EQ(matmul_flops(with, false), matmul_flops(without, false));
+  double of_codes = 0.0;
+  for (const RooflineLine& line : with.lines) {
+    if (line.op != "linear_fp8") continue;
+    of_codes += line.work.matmul_flops;
+    EXPECT_EQ(line.of_flops, line.work.matmul_flops / 2.0);
+  }
+  EXPECT_NEAR(of_codes, (of_blocks(5) - of_blocks(2)) * 2.0 / 3.0, 1.0);
+  EXPECT_DOUBLE_EQ(with.mfu() * with.seconds(), without.mfu() * without.seconds());
 }
 
 TEST_F(RooflineOfRun, TensorRanksShareProducts) {

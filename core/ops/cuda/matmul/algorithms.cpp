@@ -43,8 +43,9 @@ class Handle {
 std::vector<cublasLtMatmulAlgo_t> find_algorithms(const ProductKey& key, size_t most) {
   // The heuristics look only at the alignment of these pointers.
   const auto* stand_in = reinterpret_cast<const void*>(uintptr_t{key.alignment});
-  Descriptors descriptors(key, {has_vector(key.epilogue) ? stand_in : nullptr,
-                                has_second_matrix(key.epilogue) ? stand_in : nullptr});
+  Descriptors descriptors(
+      key, {has_vector(key.epilogue) ? stand_in : nullptr,
+            has_second_matrix(key.epilogue) ? stand_in : nullptr, stand_in, stand_in});
   Preference preference(key);
   std::vector<cublasLtMatmulHeuristicResult_t> results(most);
   int found = 0;
@@ -202,6 +203,24 @@ const std::optional<cublasLtMatmulAlgo_t>& algorithm_for(const ProductKey& key) 
 std::string cublaslt_version() {
   const size_t version = cublasLtGetVersion();
   return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
+}
+
+std::optional<std::string> fp8_unsupported_reason() {
+  constexpr size_t kFirstVersion = 120900;
+  int device = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  const DeviceInfo info = device_kind(device);
+  if (info.major != 9) {
+    return fmt::format(
+        "cuBLASLt multiplies 8-bit codes with scales of blocks only on Hopper (compute capability "
+        "9.0), and {} has {}.{}",
+        info.name, info.major, info.minor);
+  }
+  if (cublasLtGetVersion() >= kFirstVersion) return {};
+  return fmt::format(
+      "this is cuBLASLt {}, and 12.9 is the first that multiplies 8-bit codes with "
+      "scales of blocks",
+      cublaslt_version());
 }
 
 std::string algorithms_identity() {

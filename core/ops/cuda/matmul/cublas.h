@@ -18,6 +18,7 @@ inline void check(cublasStatus_t status, const char* what) {
 }
 
 inline cudaDataType_t cuda_type(DType dtype) {
+  if (dtype == DType::u8) return CUDA_R_8F_E4M3;
   return dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
@@ -43,16 +44,23 @@ inline cublasLtEpilogue_t cublas_epilogue(Epilogue epilogue) {
   fail("an epilogue that there is not");
 }
 
-struct EpiloguePointers {
+struct OperandPointers {
   const void* vector;  ///< a bias, in the type of the operands, or sums, in that of the result
   const void* auxiliary;
+  const void* a_scales = nullptr;  ///< of codes
+  const void* b_scales = nullptr;
 };
+
+// cuBLASLt 12.9's attributes, for older headers; an older library refuses them.
+inline constexpr auto kFirstScaleMode = static_cast<cublasLtMatmulDescAttributes_t>(31);
+inline constexpr auto kSecondScaleMode = static_cast<cublasLtMatmulDescAttributes_t>(32);
+inline constexpr int32_t kScaleOf128 = 4, kScaleOf128x128 = 5;
 
 /// cuBLAS stores matrices by columns. There our output is (N, M), the product of bᵀ (N, K) and aᵀ
 /// (K, M), and a matrix that is stored by rows already is its transpose.
 class Descriptors {
  public:
-  Descriptors(const ProductKey& key, EpiloguePointers pointers) {
+  Descriptors(const ProductKey& key, OperandPointers pointers) {
     check(cublasLtMatmulDescInit(&product_, compute_type(key), CUDA_R_32F),
           "cublasLtMatmulDescInit");
     set(CUBLASLT_MATMUL_DESC_TRANSA,
@@ -72,6 +80,12 @@ class Descriptors {
       set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, pointers.auxiliary);
       set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, key.n);
       set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, cuda_type(key.out));
+    }
+    if (key.in == DType::u8) {
+      set(kFirstScaleMode, kScaleOf128x128);
+      set(kSecondScaleMode, kScaleOf128);
+      set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, pointers.b_scales);
+      set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, pointers.a_scales);
     }
     describe(b_, key.k, key.n, key.b_layout, key.in);
     describe(a_, key.m, key.k, key.a_layout, key.in);

@@ -35,6 +35,8 @@ struct Product {
   const Tensor& out;
   Epilogue epilogue;
   bool accumulate;
+  const float* a_scales = nullptr;  // of codes
+  const float* b_scales = nullptr;
 
   ProductKey key() const {
     uint8_t alignment = std::min(
@@ -65,7 +67,8 @@ cublasStatus_t enqueue(const Product& product, const ProductKey& sizes, const Pr
   const auto pointer = [](const Tensor& tensor) {
     return tensor.defined() ? tensor.raw() : nullptr;
   };
-  Descriptors descriptors(sizes, {pointer(product.vector), pointer(product.auxiliary)});
+  Descriptors descriptors(sizes, {pointer(product.vector), pointer(product.auxiliary),
+                                  product.a_scales, product.b_scales});
   const float alpha = 1.0f, beta = product.accumulate ? 1.0f : 0.0f;
   void* const scratch = workspace(kCublasLtWorkspaceBytes);
   return cublasLtMatmul(cublas_handle(), descriptors.product(), &alpha, product.b.tensor.raw(),
@@ -85,6 +88,27 @@ bool run(const Product& product) {
   check(status, "a matrix product");
   bound_queue();
   return true;
+}
+
+/// y = x wᵀ, or y += x wᵀ, for a multiple of kFp8Rows rows of codes and their scales.
+void multiply_codes(const Tensor& x, const float* scales, const Fp8Matrix& w, bool adds,
+                    const Tensor& y) {
+  const int64_t rows = x.dim(0), n = w.codes.dim(0), k = w.codes.dim(1);
+  const Tensor nothing;
+  if (run({{x, rows, k, MatrixLayout::rows},
+           {w.codes, k, n, MatrixLayout::columns},
+           nothing,
+           nothing,
+           y,
+           Epilogue::none,
+           adds,
+           scales,
+           w.scales.data<float>()})) {
+    return;
+  }
+  const auto reason = fp8_unsupported_reason();
+  fail("linear_fp8: no product of codes ({}, {}) and ({}, {}): {}", rows, k, n, k,
+       reason ? *reason : "cuBLASLt " + cublaslt_version() + " has none of this size");
 }
 
 /// cuBLASLt does not support these epilogues for sums of one term; which releases report that is
@@ -134,6 +158,25 @@ void matmul_row_sums(const Matrix& a, const Matrix& b, Tensor out, Accumulate ac
   }
   matmul(a, b, nothing, out, accumulate);
   column_sum(a.tensor, sums, accumulate_sums);
+}
+
+// The bias is written first, so that sums are rounded once. Results of the last rows are computed
+// with zero rows, and copied.
+void linear_fp8(const Fp8Matrix& x, const Fp8Matrix& w, const Tensor& bias, Tensor y) {
+  const int64_t rows = rows_of(y), n = w.codes.dim(0), k = w.codes.dim(1);
+  const Fp8RowScales places(rows, k);
+  const Tensor result = y.view({rows, n});
+  const auto multiply = [&](int64_t first, const Tensor& part) {
+    if (bias.defined()) add_bias(bias, part, Accumulate::no);
+    multiply_codes(x.codes.slice(first, first + part.dim(0)),
+                   x.scales.data<float>() + first * places.blocks, w, bias.defined(), part);
+  };
+  if (places.whole > 0) multiply(0, result.slice(0, places.whole));
+  if (places.whole == rows) return;
+  auto* scratch = static_cast<std::byte*>(workspace(fp8_workspace(n))) + kCublasLtWorkspaceBytes;
+  const Tensor last(scratch, {kFp8Rows, n}, DType::bf16, y.device());
+  multiply(places.whole, last);
+  cuda::copy(last.slice(0, rows - places.whole), result.slice(places.whole, rows));
 }
 
 void matmul_gelu(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor hidden,

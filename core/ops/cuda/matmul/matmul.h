@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -37,6 +38,10 @@ using NamedAlgorithms = std::map<std::string, std::string>;
 /// that were timed.
 int64_t time_algorithms(std::span<const ProductKey> products, const Tensor& scratch,
                         NamedAlgorithms& choices);
+
+/// Why the calling thread's GPU has no linear_fp8(); nothing if it has: Hopper with cuBLASLt 12.9
+/// or later, whose scales of blocks these are.
+std::optional<std::string> fp8_unsupported_reason();
 
 /// The version of cuBLASLt, such as "13.0.2".
 std::string cublaslt_version();

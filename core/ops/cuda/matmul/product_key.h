@@ -34,7 +34,7 @@ inline bool has_second_matrix(Epilogue epilogue) {
 struct ProductKey {
   int64_t m, n, k;  ///< (M, K) × (K, N)
   MatrixLayout a_layout, b_layout;
-  DType in, out;
+  DType in, out;  ///< of codes (linear_fp8): u8, with scales of rows for a, of blocks for b
   Epilogue epilogue;
   bool accumulate;
   uint8_t alignment;            ///< of every pointer (alignment_of())
