@@ -62,7 +62,7 @@ void train(const std::string& data, const std::string& run, Communicator& world)
   micro_batches.begin_at(0, options.train.steps);
 
   Arena arena(device, plan_step_arena(options, groups));  // for activations
-  MicroSteps runner(model, store, *groups.tp, device,
+  MicroSteps runner(model, store, groups, device,
                     !cuda_graph_unsupported_reason(options, device, groups));
   TrainStep train_step(options, runner, state, units, groups, arena);
   for (int64_t step = 0; step < options.train.steps; ++step) {

@@ -25,4 +25,7 @@ struct BatchSizes {
 BatchSizes padded_sizes(const BatchSizes& real, int64_t sequences, int64_t seq_length,
                         bool uniform);
 
+/// The most documents that a batch of up to `documents` gets in this way.
+int64_t most_padded_documents(int64_t documents, int64_t sequences, int64_t seq_length);
+
 }  // namespace tessera

@@ -55,7 +55,9 @@ class AlgorithmsOf {
 
 /// A full micro-batch with the documents of a run: rows of one length, or several documents of any
 /// lengths in a row, of which 64 are assumed.
-TokenBatch full_batch_of_documents(const RunConfig& config, const ContextShape& context) {
+/// `padded`: as the batches of a step on a GPU are, if their sizes are to repeat.
+TokenBatch full_batch_of_documents(const RunConfig& config, const ContextShape& context,
+                                   bool padded = false) {
   constexpr int64_t kDocumentsOfRow = 64;  // so many that a call of cuDNN is full
   const DataSection& data = config.data;
   const bool is_causal = traits_of(config.model).objective == Objective::causal_lm;
@@ -65,6 +67,8 @@ TokenBatch full_batch_of_documents(const RunConfig& config, const ContextShape& 
   TokenBatch batch = full_batch_on_meta(batch_shape(config.batch.micro, config.model, config.mlm));
   int64_t documents = batch.sequences * std::max<int64_t>(1, traits.texts_of_sample);
   if (is_packed) documents = std::min(documents * kDocumentsOfRow, batch.num_tokens());
+  padded = padded && (is_packed || !is_causal);
+  if (padded) documents = most_padded_documents(documents, batch.sequences, batch.seq_length);
   keep_documents(batch, documents);
   if (is_causal && !is_packed) batch.document_length = batch.seq_length;
   return cut_on_meta(batch, context);
@@ -72,11 +76,11 @@ TokenBatch full_batch_of_documents(const RunConfig& config, const ContextShape& 
 
 /// The block that the ops of a run's steps request from a GPU as scratch memory.
 size_t plan_workspace(const RunConfig& config, DryRun& dry_run, const ContextShape& context,
-                      bool has_gpu) {
+                      bool padded, bool has_gpu) {
   WorkspaceLog log(has_gpu);
   const WorkspaceLog::Scope scope(&log);
   const AlgorithmsOf algorithms(config);
-  dry_run.train_step(full_batch_of_documents(config, context), {});
+  dry_run.train_step(full_batch_of_documents(config, context, padded), {});
   const bool evaluates_whole = evaluates_whole_batches(config.model);
   dry_run.evaluate(full_batch_of_documents(config, evaluates_whole ? ContextShape{} : context));
   if (!config.eval.prompts.empty()) dry_run.write_sample();
@@ -169,7 +173,9 @@ MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, De
   working.gathered_weights = dry_run.units().value_bytes();
   working.staged_gradients = dry_run.units().gradient_bytes();
   if (device.is_cuda())
-    plan.workspace_bytes = plan_workspace(config, dry_run, context_of(groups), has_gpu);
+    plan.workspace_bytes =
+        plan_workspace(config, dry_run, context_of(groups),
+                       training_shape(config, groups, device).repeats_sizes, has_gpu);
   working.workspace = plan.workspace_bytes;
   const BatchShape shape = evaluation_shape(config, groups);
   BatchShape of_step = training_shape(config, groups, device);

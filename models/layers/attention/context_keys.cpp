@@ -25,14 +25,15 @@ ContextRows::ContextRows(const StepContext& ctx, const ContextCut& cut, int64_t 
     : ctx_(ctx), cut_(cut), halo_(halo ? &cut.halo : nullptr) {
   require(ctx.cp != nullptr && ctx.cp->size() == cut.ranks && rows <= cut.share(),
           "a batch cut over {} context ranks needs their communicator", cut.ranks);
-  if (halo_ != nullptr) {
-    own_ = ctx.arena.allocate({rows, columns}, dtype);
-    sent_ = ctx.arena.allocate({halo_->sent.numel(), columns}, dtype);
-    received_ = ctx.arena.allocate({halo_->received.numel(), columns}, dtype);
-    return;
-  }
   const int64_t first = cut.rank * cut.share();
   all_ = ctx.arena.allocate({cut.ranks * cut.share(), columns}, dtype);
+  if (halo_ != nullptr) {  // fits into the same memory, see ContextCut::halo
+    const int64_t end = rows + halo_->sent.numel();
+    own_ = all_.slice(0, rows);
+    sent_ = all_.slice(rows, end);
+    received_ = all_.slice(end, end + halo_->received.numel());
+    return;
+  }
   share_ = all_.slice(first, first + cut.share());
   own_ = share_.slice(0, rows);
 }

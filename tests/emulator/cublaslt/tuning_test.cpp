@@ -153,7 +153,7 @@ TEST_F(ProductTuning, DoesNotHappenInDeterministicRuns) {
 }
 
 // Another algorithm is the fastest on GPU 1 than on GPU 0.
-TEST_F(ProductTuning, ResumesWithTheAlgorithmsOfTheRun) {
+TEST_F(ProductTuning, RanksAgreeOnTheAlgorithmsOfTheRunTheyResume) {
   ASSERT_GE(cuda::device_count(), 2);
   const test::TestFolder folder;
   RunConfig config = run_in(folder, /*deterministic=*/true);

@@ -159,6 +159,7 @@ TEST_F(PlanRun, ExchangesMatchStep) {
 TEST_F(PlanRun, ExchangesMatchStepOfContextRanks) {
   for (const SmallKind kind : {SmallKind::gpt, SmallKind::qwen3}) {  // all tokens have targets
     for (const Grid grid : {Grid{1, 2}, Grid{2, 2}, Grid{1, 4}}) {
+      if (kind == SmallKind::qwen3 && grid.tensor > 1) continue;  // ranks differ in their heads
       SCOPED_TRACE(to_string(kind));
       RunConfig run = config(grid, kind);
       run.parallel.context = 2;

@@ -211,7 +211,7 @@ TEST_F(Prove, KeepsWhatIsOdd) {
   EXPECT_FALSE(small.is_local(0));
   EXPECT_TRUE(small.is_local(1));
   EXPECT_LT(small.attention_window, small.seq_length);
-  EXPECT_EQ(layouts_to_prove(shrunk.config, 4).size(), 21U);
+  EXPECT_EQ(layouts_to_prove(shrunk.config, 4).size(), 25U);
 }
 
 // A model whose masks hide less than claimed leaks.
