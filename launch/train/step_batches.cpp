@@ -23,7 +23,7 @@ void StepBatches::load_next() {
 }
 
 TokenBatch StepBatches::batch(int64_t i) {
-  const TokenBatch batch = device_batch_.upload(prefetched_.current()[static_cast<size_t>(i)]);
+  TokenBatch batch = device_batch_.upload(prefetched_.current()[static_cast<size_t>(i)]);
   stage(i + 1);
   return batch;
 }

@@ -176,7 +176,7 @@ void TrainStep::embed_and_backward(int64_t step, MicroBatchSource& batches, Micr
   FlightRecorder* recorder = FlightRecorder::current();
   const auto embed = [&](int64_t i) {
     if (recorder != nullptr) recorder->begin_micro_batch(i + 1, batches.size());
-    const TokenBatch batch = batches.batch(i);
+    TokenBatch batch = batches.batch(i);
     const Tensor found = runner.embed(context_of(step, batches, i), batch, length);
     copy(found, rows_of(embeddings, i));
     return batch;

@@ -120,7 +120,7 @@ DocumentBatch::DocumentBatch(const TokenBatch& host, int64_t document, Device de
     : batch_(host) {
   const bool exists = document < host.num_documents();
   const Range own = {document, document + (exists ? 1 : 0)};
-  const auto keep = [&](std::vector<int32_t> numbers) {
+  const auto keep = [&](const std::vector<int32_t>& numbers) {
     owned_.push_back(tensor_of(numbers));
     return owned_.back().tensor;
   };
