@@ -37,7 +37,7 @@ bool is_shown(const ProcessGrid& grid, Axis axis) {
 std::string groups_text(const ProcessGrid& grid, Axis axis) {
   std::vector<std::string> texts;
   for (const std::vector<int>& group : grid.groups({axis})) texts.push_back(to_string(group));
-  return fmt::format("  {:<15}{}\n", fmt::format("{} groups:", to_string(axis)),
+  return fmt::format("  {:<14} {}\n", fmt::format("{} groups:", to_string(axis)),
                      join_shortened(texts, " "));
 }
 

@@ -3,8 +3,8 @@
 
     tests/hosts/wire.py build/emulated/tessera [--other NAME=BINARY] [--rate 200mbit] [--hosts 2 4] [--trials 3]
 
-Trains a small GPT on hosts with 2 data ranks each, with and without ZeRO-1, over links that send at most RATE, and
-prints a Markdown table. Ways:
+Trains a small GPT on hosts with 2 data ranks each, with and without ZeRO, or with 2 context ranks each, over links that
+send at most RATE, and prints a Markdown table. Ways:
 
     two levels     as the program does it: the ranks of a host sum directly, and then exchange sums with other hosts
     flat           the ranks of a host may not copy from each other, so each exchanges with all others
@@ -13,7 +13,7 @@ prints a Markdown table. Ways:
 The bytes of a step are those that all hosts send in it, headers of TCP, IP and Ethernet included, from the difference
 of a run of few and a run of more steps. The least are those of the gradients, and with ZeRO-1 also of the weights,
 that any algorithm must send; with ZeRO-3, blocks are gathered in both passes, but for the last two in the backward
-pass. Needs root and a C compiler.
+pass; with context ranks, keys and values are gathered in both passes, and their gradients summed. Needs root and a C compiler.
 """
 
 import argparse
@@ -37,14 +37,16 @@ train: {{steps: {steps}}}
 checkpoint: {{interval: 0}}
 log: {{interval: 1}}
 """
+ALL_RANKS = "all ranks"
 LAYOUTS = {
     "data": {},
     "data, ZeRO-1": {"parallel.zero": 1},
     "data, ZeRO-3": {"parallel.zero": 3},
     "data, shards of a host": {"parallel.zero": 3, "parallel.shard": 2},
     "data, bf16 gradients": {"parallel.grad_reduce_dtype": "bf16"},
+    "context": {"parallel.context": ALL_RANKS},
 }
-LAYERS, WIDTH = 4, 256
+LAYERS, WIDTH, TOKENS = 4, 256, 8 * 64
 BLOCK = 12 * WIDTH**2 + 13 * WIDTH  # parameters
 
 
@@ -52,6 +54,8 @@ def least_bytes(keys, hosts, parameters):
     """Of a step with one micro-batch, over all hosts."""
     element = 2 if "parallel.grad_reduce_dtype" in keys else 4
     whole = (hosts - 1) * parameters * element  # of a gather, or of a reduce-scatter
+    if "parallel.context" in keys:
+        return 2 * whole + 3 * (hosts - 1) * LAYERS * TOKENS * 2 * WIDTH * 4
     if keys.get("parallel.zero") != 3:
         return 2 * whole
     if "parallel.shard" in keys:  # within a host; between them, only an all-reduce of the shards
@@ -75,9 +79,11 @@ def train(hosts, folder, words, steps, keys):
     """Runs; returns the bytes that all hosts sent, and the milliseconds of each step."""
     shutil.rmtree(folder / "run", ignore_errors=True)
     command = [*words, "train", str(folder / "run.yaml"), "--set", f"train.steps={steps}"]
-    command += [word for key, value in keys.items() for word in ("--set", f"{key}={value}")]
+    ranks = 2 * len(hosts.names)
+    for key, value in keys.items():
+        command += ["--set", f"{key}={ranks if value == ALL_RANKS else value}"]
     sent = sum(hosts.sent_bytes(host) for host in range(len(hosts.names)))
-    done = hosts.mpirun(2 * len(hosts.names), command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = hosts.mpirun(ranks, command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     output = done.communicate(timeout=300)[0]
     if done.returncode != 0:
         sys.exit(f"{command} has failed:\n{output}")

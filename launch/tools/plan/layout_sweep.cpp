@@ -27,16 +27,17 @@ struct Stage {
   int64_t shard = 0;
 };
 
-std::vector<Stage> stages_of(const RunConfig& config, int64_t tensor, int64_t data) {
+/// Of `replicas` of the model, on data and context ranks.
+std::vector<Stage> stages_of(const RunConfig& config, int64_t tensor, int64_t replicas) {
   std::vector<Stage> stages = {{}};
-  if (data == 1) return stages;  // nothing to share
+  if (replicas == 1) return stages;  // nothing to share
   std::vector<int64_t> shards = {config.parallel.shard};
   const int64_t of_host = kRanksOfHost % tensor == 0 ? kRanksOfHost / tensor : 1;
-  const bool spans_hosts = 1 < of_host && of_host < data;
+  const bool spans_hosts = 1 < of_host && of_host < replicas;
   if (config.parallel.shard == 0 && spans_hosts) shards.push_back(of_host);
   for (const int64_t zero : {1, 2, 3}) {
     for (const int64_t shard : shards) {
-      const bool has_shards = shard == 0 || (data % shard == 0 && (zero == 1 || shard > 1));
+      const bool has_shards = shard == 0 || (replicas % shard == 0 && (zero == 1 || shard > 1));
       if (has_shards) stages.push_back({zero, shard});
     }
   }
@@ -50,7 +51,7 @@ std::vector<Layout> layouts_of(const RunConfig& config, int64_t tensor, int64_t 
   for (const Recompute recompute : kRecomputes) {
     for (const int64_t micro : divisors_of(config.batch.global / data)) {
       if (micro > most_rows) continue;
-      for (const Stage& stage : stages_of(config, tensor, data)) {
+      for (const Stage& stage : stages_of(config, tensor, data * config.parallel.context)) {
         for (const bool sequence : {false, true}) {
           if (sequence && tensor == 1) continue;  // has no effect
           layouts.push_back({tensor, micro, recompute, stage.zero, sequence, stage.shard});
@@ -95,8 +96,7 @@ class Sweep {
   /// Plans the configuration's own layout with each stage of ZeRO.
   void evaluate_stages() {
     const int64_t tensor = config_.parallel.tensor;
-    const int64_t data = config_.grid_shape().data_ranks(result_.options.ranks);
-    for (const Stage& stage : stages_of(config_, tensor, data)) {
+    for (const Stage& stage : stages_of(config_, tensor, result_.options.ranks / tensor)) {
       evaluate({tensor, config_.batch.micro, config_.train.recompute, stage.zero,
                 config_.parallel.sequence, stage.shard});
     }
