@@ -62,8 +62,9 @@ Transformer::Views Transformer::views(const StepContext& ctx, const AttentionMas
     AttentionMask& both = view->mask;
     both.causal |= own.causal;
     both.prefix = own.prefix;
-    if (own.window > 0)
+    if (own.window > 0) {
       both.window = both.window > 0 ? std::min(both.window, own.window) : own.window;
+    }
     both.dilation = own.dilation;
     both.global_tokens = own.global_tokens;
     if (ctx.cut == nullptr) continue;
