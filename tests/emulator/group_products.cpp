@@ -57,9 +57,10 @@ void GroupProducts::begin(std::byte* shared, size_t bytes, unsigned threads) {
   warps_.assign((threads + 31) / 32, {});
   started_.assign((warps_.size() + kWarps - 1) / kWarps, {});
   unpublished_.assign((bytes + kChunk - 1) / kChunk, 0);
-  fenced_.clear();
-  written_.resize(threads);
-  for (auto& of_thread : written_) of_thread.clear();
+  for (auto* by_thread : {&written_, &fenced_}) {
+    by_thread->resize(threads);
+    for (auto& of_thread : *by_thread) of_thread.clear();
+  }
 }
 
 void GroupProducts::require_all_warps() const {
@@ -73,8 +74,10 @@ void GroupProducts::require_all_warps() const {
 
 void GroupProducts::at_barrier() {
   require_all_warps();
-  for (const uint32_t i : fenced_) --unpublished_[i];
-  fenced_.clear();
+  for (auto& of_thread : fenced_) {
+    for (const uint32_t i : of_thread) --unpublished_[i];
+    of_thread.clear();
+  }
 }
 
 void GroupProducts::end() const {
@@ -103,8 +106,10 @@ void GroupProducts::wrote(unsigned thread, const void* to, size_t bytes) {
 }
 
 void GroupProducts::fence_proxy(unsigned thread) {
-  fenced_.insert(fenced_.end(), written_[thread].begin(), written_[thread].end());
-  written_[thread].clear();
+  // A list of all threads would grow by memmove(), which ThreadSanitizer checks also here.
+  auto &written = written_[thread], &fenced = fenced_[thread];
+  fenced.insert(fenced.end(), written.begin(), written.end());
+  written.clear();
 }
 
 const std::byte* GroupProducts::chunk(uint64_t descriptor, bool transposed, int column,

@@ -71,7 +71,7 @@ class GroupProducts {
   // Of each 16 bytes, the writes without a later fence of their thread and then a barrier.
   std::vector<unsigned> unpublished_;
   std::vector<std::vector<uint32_t>> written_;  // 16 bytes each, by thread, since its last fence
-  std::vector<uint32_t> fenced_;                // since the last barrier
+  std::vector<std::vector<uint32_t>> fenced_;   // likewise, fenced since the last barrier
 };
 
 }  // namespace emulator
