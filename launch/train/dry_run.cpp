@@ -133,7 +133,7 @@ void DryRun::train_step(const TokenBatch& batch, const TargetCounts& counts, Wor
 }
 
 void DryRun::run_largest() {
-  const ContextShape context = context_of(meta_.groups());
+  const ContextShape context = context_ranks_of(meta_.groups());
   const bool evaluates_cut = !evaluates_whole_batches(options_.model);
   for (const TokenBatch& batch :
        batches_for_memory(options_.model, options_.batch.micro, context)) {

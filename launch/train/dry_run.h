@@ -65,7 +65,7 @@ std::vector<TokenBatch> largest_batches(const ModelConfig& config, int64_t micro
                                         const ContextShape& context = {});
 
 /// The context ranks of a dry run, in which no mask matters.
-inline ContextShape context_of(const ParallelGroups& groups) {
+inline ContextShape context_ranks_of(const ParallelGroups& groups) {
   return {.ranks = groups.cp->size(), .rank = groups.cp->rank()};
 }
 

@@ -69,7 +69,7 @@ std::vector<cuda::ProductKey> products_of_step(const StepOptions& options,
   const ProductLog::Scope scope(&log);
   WorkLog of_gpu;  // with it, a step adds to gradients like CUDA graphs do
   for (const TokenBatch& batch :
-       largest_batches(options.model, options.batch.micro, context_of(groups))) {
+       largest_batches(options.model, options.batch.micro, context_ranks_of(groups))) {
     dry_run.train_step(batch, {});
     dry_run.train_step(batch, {}, &of_gpu);
   }

@@ -36,13 +36,15 @@ inline BatchShape evaluation_shape(const RunConfig& config, const ParallelGroups
   return shape;
 }
 
-/// The same of a step. Those that are cut get no padding, which all would be on one rank.
+/// The same of a step on `device`. GPUs get few sizes of token batches (padded_sizes()), also
+/// without CUDA graphs, so that these change no bit. Batches that are cut get no padding, which
+/// would all be on one rank.
 inline BatchShape training_shape(const RunConfig& config, const ParallelGroups& groups,
                                  Device device) {
   BatchShape shape = evaluation_shape(config, groups);
-  shape.repeats_sizes =
-      groups.cp->size() == 1 &&
-      training_batch_shape(config.batch.micro, config.model, config.mlm, device).repeats_sizes;
+  shape.repeats_sizes = device.is_cuda() && groups.cp->size() == 1 && shape.label_width == 0 &&
+                        shape.patch_width == 0 && shape.source_length == 0 &&
+                        traits_of(config.model).texts_of_sample == 0;
   return shape;
 }
 

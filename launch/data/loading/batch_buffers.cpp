@@ -137,14 +137,6 @@ BatchShape batch_shape(int64_t sequences, const ModelConfig& model, const Maskin
   return shape;
 }
 
-BatchShape training_batch_shape(int64_t sequences, const ModelConfig& model,
-                                const MaskingOptions& mlm, Device device) {
-  BatchShape shape = batch_shape(sequences, model, mlm);
-  shape.repeats_sizes = device.is_cuda() && shape.label_width == 0 && shape.patch_width == 0 &&
-                        shape.source_length == 0 && traits_of(model).texts_of_sample == 0;
-  return shape;
-}
-
 BatchBuffers::BatchBuffers(const BatchShape& shape, Device for_device)
     : shape_(shape), datasets_(static_cast<size_t>(shape.sequences)), uploaded_(for_device) {
   const int64_t capacity = checked_capacity(shape);

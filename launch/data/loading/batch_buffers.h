@@ -36,10 +36,6 @@ struct BatchShape {
 /// The shape of micro-batches of B rows for a model, also for one whose masked LM may hide targets.
 BatchShape batch_shape(int64_t sequences, const ModelTraits& traits);
 BatchShape batch_shape(int64_t sequences, const ModelConfig& model, const MaskingOptions& mlm);
-/// That of a run's training on `device`. GPUs get few sizes of token batches (padded_sizes()), also
-/// without CUDA graphs, so that these change no bit.
-BatchShape training_batch_shape(int64_t sequences, const ModelConfig& model,
-                                const MaskingOptions& mlm, Device device);
 /// Assembles a micro-batch of up to B rows of T tokens, row by row, in host memory that is
 /// allocated once for the largest possible batch. Only scratch() may grow.
 class BatchBuffers {

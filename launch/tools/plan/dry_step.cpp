@@ -65,8 +65,8 @@ TargetCounts full_batch_counts(const RunConfig& config) {
 
 void dry_run_step(const RunConfig& config, MetaGroups& meta, WorkLog* work) {
   DryRun(config.step_options(), meta)
-      .train_step(full_micro_batch(config, context_of(meta.groups())), full_batch_counts(config),
-                  work);
+      .train_step(full_micro_batch(config, context_ranks_of(meta.groups())),
+                  full_batch_counts(config), work);
 }
 
 }  // namespace tessera

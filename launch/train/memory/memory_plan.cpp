@@ -174,7 +174,7 @@ MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, De
   working.staged_gradients = dry_run.units().gradient_bytes();
   if (device.is_cuda())
     plan.workspace_bytes =
-        plan_workspace(config, dry_run, context_of(groups),
+        plan_workspace(config, dry_run, context_ranks_of(groups),
                        training_shape(config, groups, device).repeats_sizes, has_gpu);
   working.workspace = plan.workspace_bytes;
   const BatchShape shape = evaluation_shape(config, groups);

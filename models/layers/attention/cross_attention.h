@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "models/layers/attention/context_keys.h"
+#include "models/layers/attention/context_attention.h"
 #include "models/layers/attention/local_heads.h"
 #include "parallel/layers/column_parallel_linear.h"
 #include "parallel/layers/row_parallel_linear.h"

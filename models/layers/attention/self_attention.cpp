@@ -4,7 +4,7 @@
 #include "core/ops/elementwise.h"
 #include "core/ops/rotary.h"
 #include "core/trace/trace.h"
-#include "models/layers/attention/context_keys.h"
+#include "models/layers/attention/context_attention.h"
 #include "models/layers/gradient_pair.h"
 #include "models/layers/init.h"
 #include "models/layers/low_rank.h"

@@ -95,7 +95,7 @@ class HeadBackward {
         dropout_(options, shape, segment.place, segment.key_place, h),
         length_(segment.rows.size()),
         keys_length_(segment.keys.size()),
-        first_query_(segment.first_query),
+        segment_(segment),
         place_(place),
         dbias_(dbias),
         tiles_(tiles),
@@ -151,9 +151,10 @@ class HeadBackward {
     }
     for (int64_t begin = 0; begin < length_; begin += kQueryTile) {
       const Range queries{begin, std::min(begin + kQueryTile, length_)};
-      const Range visible = mask_.visible_keys(positions(queries));
+      const Range visible = mask_.visible_keys(segment_.positions(queries));
       const Range seen{keys.begin, std::min(keys.end, visible.end)};
-      if (seen.empty() || visible.begin >= keys.end || mask_.hides_all(positions(queries), seen)) {
+      if (seen.empty() || visible.begin >= keys.end ||
+          mask_.hides_all(segment_.positions(queries), seen)) {
         continue;
       }
       if (!loaded) load_keys(keys);
@@ -182,7 +183,7 @@ class HeadBackward {
     Products::multiply(rows, cols, d, Products::left(tiles_.queries + first, ld_), tiles_.keys_t,
                        kKeyTile, tiles_.weights, kKeyTile, false);
     scale_tile(tiles_.weights, kKeyTile, rows, cols, options_.scale);
-    mask_.apply(positions(queries), keys, tiles_.weights);
+    mask_.apply(segment_.positions(queries), keys, tiles_.weights);
     Products::multiply(rows, cols, d, Products::left(tiles_.douts + first, ld_), tiles_.values_t,
                        kKeyTile, tiles_.dscores, kKeyTile, false);
     for (int64_t r = 0; r < rows; ++r) row_gradient(queries.begin + r, r, keys);
@@ -226,15 +227,12 @@ class HeadBackward {
     }
   }
 
-  Range positions(Range queries) const {
-    return {first_query_ + queries.begin, first_query_ + queries.end};
-  }
-
   /// Adds dS along its diagonals.
   void add_to_bias(Range queries, Range keys) {
     for (int64_t r = 0; r < queries.size(); ++r) {
       const float* from = tiles_.dscores + r * kKeyTile;
-      float* to = dbias_ + keys_length_ - 1 + keys.begin - (first_query_ + queries.begin + r);
+      float* to =
+          dbias_ + keys_length_ - 1 + keys.begin - (segment_.first_query + queries.begin + r);
 #pragma omp simd
       for (int64_t c = 0; c < keys.size(); ++c) to[c] += from[c];
     }
@@ -245,7 +243,7 @@ class HeadBackward {
   SegmentMask mask_;
   TileDropout dropout_;
   int64_t length_, keys_length_;
-  int64_t first_query_;
+  Segment segment_;
   PlaceInSum place_;
   float* dbias_;  // (2 keys − 1), of the document's distances; nullptr if not needed
   const Tiles& tiles_;

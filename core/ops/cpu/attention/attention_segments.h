@@ -105,18 +105,21 @@ class AttentionWork {
     std::vector<int64_t> first_runs;   // (documents + 1), cumulative
   };
 
-  /// Whether a row is the next one of its document after the row before it.
+  /// Whether a query is the next one of its document after the query before it.
   bool follows(int64_t row) const {
-    return !has_memory_ || ((positions_ == nullptr || positions_[row] == positions_[row - 1] + 1) &&
-                            (places_ == nullptr || places_[row] == places_[row - 1] + 1));
+    return (positions_ == nullptr || positions_[row] == positions_[row - 1] + 1) &&
+           (places_ == nullptr || places_[row] == places_[row - 1] + 1);
   }
 
   void add_document(int64_t i) {
     scratch_.first_runs.push_back(std::ssize(scratch_.runs));
     Range rest = rows(i);
     do {
-      int64_t end = std::min(rest.begin + 1, rest.end);
-      while (end < rest.end && follows(end)) ++end;
+      int64_t end = rest.end;
+      if (has_memory_) {  // whose queries may have gaps
+        end = std::min(rest.begin + 1, rest.end);
+        while (end < rest.end && follows(end)) ++end;
+      }
       const bool has_position = positions_ != nullptr && !rest.empty();
       const Run run{{rest.begin, end}, i, has_position ? positions_[rest.begin] : 0};
       scratch_.runs.push_back(run);

@@ -1,4 +1,4 @@
-#include "models/layers/attention/context_keys.h"
+#include "models/layers/attention/context_attention.h"
 
 #include <algorithm>
 
